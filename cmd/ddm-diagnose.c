@@ -1,52 +1,44 @@
-/* ddm-diagnose: measures the errors of an ensemble's parts. */
+/* ddm-diagnose: measures the loss of a model, the errors of an ensemble's parts, and the stability of its trajectories. */
 #include <string.h>
 
 #include "cmd/cmd.h"
 #include "cmd/diagnose.h"
-#include "core/str.h"
 
-static const struct diagnosis *const diagnoses[] = {&diagnose_budget, &diagnose_loss};
+static const struct program program = {
+    .name = "ddm-diagnose",
+    .operands = "COMMAND MODEL [SHARDS|LAW]",
+    .about =
+	"Measure a model. COMMAND is loss, which measures the loss of its velocity on samples of SHARDS; budget, which splits the error of its "
+	"velocity, against the optimum of SHARDS or LAW, into the error of the experts and of their weights; or trajectories, which measures how "
+	"stable sampling is under each routing policy.",
+    .options = diagnose_options,
+};
+
+static const struct diagnosis *const diagnoses[] = {&diagnose_loss, &diagnose_budget, &diagnose_trajectories};
 enum { COUNT = sizeof diagnoses / sizeof *diagnoses };
 
-/* All commands, for -h and completion; main fills the list. */
-static const struct program *programs[COUNT + 1];
-static const struct program overview = {.name = "ddm-diagnose", .operands = "COMMAND MODEL SHARDS|LAW", .commands = programs};
-
-/* The command that an argument names; options may precede it. NULL: none. */
-static const struct diagnosis *find(int argc, char **argv)
+static const struct diagnosis *find(const char *name, struct err *e)
 {
-	for (int i = 1; i < argc; i++)
-		for (int d = 0; d < COUNT; d++)
-			if (!strcmp(argv[i], diagnoses[d]->name))
-				return diagnoses[d];
+	for (int d = 0; d < COUNT; d++)
+		if (!strcmp(name, diagnoses[d]->name))
+			return diagnoses[d];
+	err_set(e, ERR_USAGE, "unknown command '%s'; expected loss, budget or trajectories", name);
 	return NULL;
-}
-
-static void refuse(const char *command)
-{
-	struct str known = {0};
-	struct err e = {0};
-
-	for (int i = 0; i < COUNT; i++)
-		str_printf(&known, "%s%s", i ? ", " : "", diagnoses[i]->name);
-	err_set(&e, ERR_USAGE, "unknown diagnosis '%s'; expected one of %s", command, str_text(&known));
-	cmd_die(&e);
 }
 
 int main(int argc, char **argv)
 {
-	const struct diagnosis *d = find(argc, argv);
 	struct err e = {0};
+	int n = cmd_start(&program, argc, argv, 2, 3) - 1;
+	const struct diagnosis *d = find(argv[1], &e);
 
-	for (int i = 0; i < COUNT; i++)
-		programs[i] = diagnoses[i]->program;
-	if (d)
-		cmd_start(d->program, argc, argv, 1 + d->operands, 1 + d->operands);
-	else
-		cmd_start(&overview, argc, argv, 1, -1);
-	if (!d || strcmp(argv[1], d->name) != 0)
-		refuse(argv[1]);
+	if (d && (n < d->least || n > d->most))
+		err_set(&e, ERR_USAGE, "%s takes %s", d->name, d->operands);
+	if (e.code)
+		cmd_die(&e);
+	if (!diagnose_request.count)
+		diagnose_request.count = d->count;
 	cmd_catch_signals();
-	d->run(argv + 2, &e);
+	d->run(n, argv + 2, &e);
 	return cmd_end(&e);
 }

@@ -1,18 +1,34 @@
-/* The commands of ddm-diagnose. */
+/* The commands of ddm-diagnose, and its options. */
 #ifndef DDM_CMD_DIAGNOSE_H
 #define DDM_CMD_DIAGNOSE_H
 
-#include "core/option.h"
+#include <stdint.h>
+
 #include "core/err.h"
+#include "core/option.h"
 
 /* A command of ddm-diagnose. */
 struct diagnosis {
-	const char *name;                           /* the first operand */
-	const struct program *program;              /* named ddm-diagnose; its operands begin with `name` */
-	int operands;                               /* number of operands after `name` */
-	void (*run)(char **operand, struct err *e); /* operand: (operands) */
+	const char *name;                                  /* the first operand */
+	const char *operands;                              /* those after it, in words */
+	int least, most;                                   /* their number */
+	int64_t count;                                     /* the default of --count */
+	void (*run)(int n, char **operand, struct err *e); /* operand: (n) after `name` */
 };
 
-extern const struct diagnosis diagnose_budget, diagnose_loss;
+extern const struct diagnosis diagnose_loss, diagnose_budget, diagnose_trajectories;
+
+/* The command line; ddm-diagnose(1) describes each option. */
+struct diagnose_request {
+	const char *routes, *times, *items, *routing, *json, *out, *device; /* times NULL: the default of the command */
+	int64_t count, batch, threads, steps, every, directions, iterations;
+	double tolerance;
+	uint64_t seed;
+	int split, split_given, untold, no_verify; /* split: into diagnose_splits */
+	int solver;                                /* into diagnose_solvers */
+};
+extern struct diagnose_request diagnose_request;
+extern const struct option diagnose_options[];
+extern const char *const diagnose_splits[], *const diagnose_solvers[]; /* NULL at the end */
 
 #endif

@@ -7,6 +7,7 @@
 #include "cmd/opendevice.h"
 #include "cmd/diagnose.h"
 #include "cmd/diagnose_reference.h"
+#include "cmd/diagnose_table.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
@@ -16,94 +17,15 @@
 #include "diffusion/ensemble.h"
 #include "file/claim.h"
 #include "file/commit.h"
-#include "file/fileio.h"
-#include "file/standing.h"
-#include "file/tsv.h"
 
-enum { TIMES_MOST = 1000 };
-
-static int64_t count = 500, batch = 64, threads;
-static uint64_t seed;
-static int split, split_given, no_verify;
-static const char *routes_text, *times_text = ".05,.1,.2,.3,.4,.5,.6,.7,.8,.9,.95,1", *routing_path, *json_path, *out_path = "-", *device = "auto";
-static const char *const splits[] = {"train", "holdout", NULL};
-
-static const struct option options[] = {
-    OPTION_GROUP("What to measure"),
-    {"--routes", 0, OPTION_TEXT, &routes_text, 0, 0, "LIST",
-     "routes, with commas between: optimum, POLICY, exact:POLICY (default: all that the model has of optimum, "
-     "full, top-1, top-2, exact:full, exact:top-1, exact:top-2, oracle, expert:I)",
-     OPTION_ALWAYS},
-    {"--timesteps", 0, OPTION_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.1,.2, ..., .9,.95,1)", OPTION_ALWAYS,
-     .was = "--times"},
-    {"--count", 'n', OPTION_INT, &count, 1, 1e9, "N", "states at each time (default 500)", OPTION_ALWAYS},
-    {"--split", 0, OPTION_CHOICE, &split, 0, 0, "PART", "part of SHARDS from whose samples states are made (default train)", splits, &split_given,
-     .when = {{USE_INPUT, "SHARDS, not a law"}}},
-    {"--seed", 0, OPTION_U64, &seed, 0, 0, "S", "seed of samples and noise (default 0)", OPTION_ALWAYS},
-    OPTION_GROUP("Output and machine"),
-    {"--routing", 0, OPTION_TEXT, &routing_path, 0, 0, "FILE", "write a table on the router: accuracy, cross-entropy, calibration", OPTION_ALWAYS},
-    {"--json", 0, OPTION_TEXT, &json_path, 0, 0, "FILE", "write everything as JSON", OPTION_ALWAYS},
-    {"--no-verify", 0, OPTION_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", .when = {{USE_INPUT, "SHARDS, not a law"}}},
-    {"--batch", 0, OPTION_INT, &batch, 1, 65536, "N", "states in a batch; changes no result (default 64)", OPTION_ALWAYS},
-    {"--threads", 0, OPTION_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all processors that it may use)", OPTION_ALWAYS},
-    {"--device", 0, OPTION_TEXT, &device, 0, 0, "NAME", "auto, cpu, cuda or cuda:N: where networks compute (default auto)", OPTION_ALWAYS},
-    {"--output", 'o', OPTION_TEXT, &out_path, 0, 0, "FILE", "write the table to FILE (default -, standard output)", OPTION_ALWAYS},
-    {0},
-};
-
-static const struct program program = {
-    .name = "ddm-diagnose",
-    .operands = "budget MODEL SHARDS|LAW",
-    .about = "Split the error of a model's velocity, against the optimum of its data or of a law, into the error of the experts and the error of "
-	     "their weights",
-    .options = options,
-};
-
-/* The words of a list separated by commas. */
-struct words {
-	char **v;
-	int n;
-};
-
-static void words_add(struct words *w, const char *text, size_t len)
-{
-	w->v = mem_resize(w->v, (size_t)w->n + 1, sizeof *w->v);
-	w->v[w->n++] = str_new("%.*s", (int)len, text);
-}
-
-static void words_cut(struct words *w, const char *text)
-{
-	while (text) {
-		size_t n = strcspn(text, ",");
-
-		words_add(w, text, n);
-		text = text[n] ? text + n + 1 : NULL;
-	}
-}
-
-/* The routes of a list; the entries of a schedule stay together. */
-static void cut_routes(struct words *w, const char *text)
-{
-	while (text) {
-		size_t n = policy_span(text);
-
-		words_add(w, text, n);
-		text = text[n] ? text + n + 1 : NULL;
-	}
-}
-
-static void words_release(struct words *w)
-{
-	for (int i = 0; i < w->n; i++)
-		mem_free(w->v[i]);
-	mem_free(w->v);
-}
+static const struct diagnose_request *const ask = &diagnose_request;
+static const char TIMES[] = ".05,.1,.2,.3,.4,.5,.6,.7,.8,.9,.95,1";
 
 /* The state of a run. Zero-initialised is empty. */
 struct run {
 	struct words names; /* names of the routes */
 	struct budget_route *route;
-	double time[TIMES_MOST];
+	double time[DIAGNOSE_TIMES];
 	int times;
 	struct pool *pool;
 	struct device *device;
@@ -121,21 +43,6 @@ struct run {
 	int32_t *cluster;             /* (batch) */
 	int64_t *index;               /* (batch) indices of the states */
 };
-
-static int parse_times(struct run *r, struct err *e)
-{
-	struct words w = {0};
-	int rc = 0;
-
-	words_cut(&w, times_text);
-	if (w.n > TIMES_MOST)
-		rc = err_set(e, ERR_USAGE, "--timesteps: %d times, more than the limit of %d", w.n, TIMES_MOST);
-	for (int i = 0; i < w.n && !rc; i++)
-		if (parse_f64(w.v[i], .001, 1, &r->time[r->times++]))
-			rc = err_set(e, ERR_USAGE, "--timesteps: '%s' is not a time from .001 to 1", w.v[i]);
-	words_release(&w);
-	return rc;
-}
 
 static int check_unconditional(const struct run *r, const char *model, struct err *e)
 {
@@ -167,8 +74,8 @@ static void default_routes(struct run *r)
 
 static int parse_routes(struct run *r, struct err *e)
 {
-	if (routes_text)
-		cut_routes(&r->names, routes_text);
+	if (ask->routes)
+		words_cut_routes(&r->names, ask->routes);
 	else
 		default_routes(r);
 	r->route = mem_zalloc((size_t)r->names.n, sizeof *r->route);
@@ -181,15 +88,15 @@ static int parse_routes(struct run *r, struct err *e)
 /* Options that a law gives no use. */
 static int check_law_options(const struct run *r, const char *law, struct err *e)
 {
-	if (r->reference.g && (split_given || no_verify))
-		return err_set(e, ERR_USAGE, "%s does nothing with a law, %s: its states are new samples", split_given ? "--split" : "--no-verify",
-		               law);
+	if (r->reference.g && (ask->split_given || ask->no_verify))
+		return err_set(e, ERR_USAGE, "%s does nothing with a law, %s: its states are new samples",
+		               ask->split_given ? "--split" : "--no-verify", law);
 	return 0;
 }
 
 static int check_routing(const struct run *r, struct err *e)
 {
-	if (routing_path && r->reference.whole && r->ensemble.k > 1)
+	if (ask->routing && r->reference.whole && r->ensemble.k > 1)
 		return err_set(e, ERR_USAGE, "--routing: the router's clusters are not the components of the law, so its posterior is not known");
 	return 0;
 }
@@ -198,7 +105,7 @@ static int check_routing(const struct run *r, struct err *e)
 static int prepare(struct run *r, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
-	size_t n = (size_t)batch, d = (size_t)s->d;
+	size_t n = (size_t)ask->batch, d = (size_t)s->d;
 
 	if (s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "the model was trained without the null label, but the optimum is computed without classes");
@@ -210,10 +117,10 @@ static int prepare(struct run *r, struct err *e)
 	                               .whole = r->reference.whole,
 	                               .route = r->route,
 	                               .routes = r->names.n,
-	                               .seed = seed,
+	                               .seed = ask->seed,
 	                               .pool = r->pool,
 	                               .device = r->device};
-	if (!(r->budget = budget_new(&r->plan, batch, e)))
+	if (!(r->budget = budget_new(&r->plan, ask->batch, e)))
 		return -1;
 	if (!(r->x0 = mem_try(n * d, sizeof *r->x0, "samples", e)) || !(r->eps = mem_try(n * d, sizeof *r->eps, "noise", e)) ||
 	    !(r->x = mem_try(n * d, sizeof *r->x, "states", e)) || !(r->target = mem_try(n * d, sizeof *r->target, "targets", e)))
@@ -240,11 +147,11 @@ static void make_state(void *arg, int64_t i, int worker)
 	int64_t d = r->plan.d;
 	struct path_point p = path_at(&path_linear, r->t);
 	uint32_t bits;
-	int own = diagnose_reference_sample(&r->reference, seed, index, r->x0 + i * d);
+	int own = diagnose_reference_sample(&r->reference, ask->seed, index, r->x0 + i * d);
 
 	(void)worker;
 	memcpy(&bits, &r->t, sizeof bits);
-	rng_normal(r->eps + i * d, (size_t)d, seed, RNG_METRIC, bits, index);
+	rng_normal(r->eps + i * d, (size_t)d, ask->seed, RNG_METRIC, bits, index);
 	path_noise(&p, r->x + i * d, r->x0 + i * d, r->eps + i * d, d);
 	path_target(&p, PREDICT_VELOCITY, r->target + i * d, r->x0 + i * d, r->eps + i * d, d);
 	r->cluster[i] = rows_by_cluster(r) ? own : 0;
@@ -326,10 +233,10 @@ static int measure(struct run *r, struct err *e)
 		r->given_time = r->time[i];
 		r->t = (float)r->given_time;
 		budget_clear(r->budget);
-		for (r->at = 0; r->at < count; r->at += batch) {
-			int64_t n = count - r->at < batch ? count - r->at : batch;
+		for (r->at = 0; r->at < ask->count; r->at += ask->batch) {
+			int64_t n = ask->count - r->at < ask->batch ? ask->count - r->at : ask->batch;
 
-			if (progress_tell(&show, "states", i * count + r->at, r->times * count))
+			if (progress_tell(&show, "states", i * ask->count + r->at, r->times * ask->count))
 				return err_set(e, ERR_AGAIN, "interrupted");
 			pool_run(r->pool, n, make_state, r);
 			if (budget_add(r->budget, r->t, n, r->x, r->target, r->cluster, r->index, e))
@@ -343,13 +250,13 @@ static int measure(struct run *r, struct err *e)
 			put_routing(r->routing, r, 1);
 		}
 	}
-	progress_tell(&show, "states", r->times * count, r->times * count);
+	progress_tell(&show, "states", r->times * ask->count, r->times * ask->count);
 	return 0;
 }
 
 static struct stamp *make_stamp(const struct run *r)
 {
-	struct stamp *s = stamp_new(program.name);
+	struct stamp *s = stamp_new("ddm-diagnose");
 	json_t *names = json_array(), *times = json_array();
 
 	for (int i = 0; i < r->names.n; i++)
@@ -359,45 +266,14 @@ static struct stamp *make_stamp(const struct run *r)
 	stamp_text(s, "diagnosis", "budget");
 	stamp_json(s, "routes", names);
 	stamp_json(s, "times", times);
-	stamp_i64(s, "n", count);
+	stamp_i64(s, "n", ask->count);
 	if (!r->reference.g)
-		stamp_text(s, "split", splits[split]);
-	stamp_u64(s, "seed", seed);
+		stamp_text(s, "split", diagnose_splits[ask->split]);
+	stamp_u64(s, "seed", ask->seed);
 	diagnose_reference_stamp(&r->reference, s);
 	for (int i = 0; i < r->ensemble.files; i++)
 		stamp_input(s, r->ensemble.file[i].name, r->ensemble.file[i].hash);
 	return s;
-}
-
-/* Write rows as a table. All rows have the same keys, which become the columns. */
-static int write_table(const char *path, const json_t *rows, const struct stamp *stamp, struct err *e)
-{
-	json_t *first = json_array_get(rows, 0), *row, *v;
-	const char **names = mem_zalloc(json_object_size(first), sizeof *names), *key;
-	struct tsv_writer *w;
-	int n = 0, rc = 0;
-	size_t i;
-
-	json_object_foreach (first, key, v)
-		names[n++] = key;
-	w = tsv_create(path, names, n, stamp, e);
-	json_array_foreach (rows, i, row) {
-		json_object_foreach (row, key, v) {
-			if (!w || rc)
-				break;
-			if (json_is_string(v))
-				tsv_put(w, json_string_value(v));
-			else if (json_is_integer(v))
-				tsv_put_i64(w, json_integer_value(v));
-			else
-				tsv_put_f64(w, json_is_real(v) ? json_real_value(v) : NAN);
-		}
-		rc = w && !rc ? tsv_row(w, e) : -1;
-	}
-	mem_free(names);
-	if (w && rc)
-		tsv_abort(w);
-	return w && !rc ? tsv_commit(w, e) : -1;
 }
 
 static int write_json(const struct run *r, const struct stamp *stamp, struct err *e)
@@ -408,65 +284,37 @@ static int write_json(const struct run *r, const struct stamp *stamp, struct err
 	json_object_set(o, "stamp", (json_t *)stamp_root(stamp));
 	json_object_set(o, "rows", r->rows);
 	json_object_set(o, "routing", r->routing);
-	rc = commit_json(json_path, o, e);
+	rc = commit_json(ask->json, o, e);
 	json_decref(o);
 	return rc;
-}
-
-/* 1 if all outputs exist with this stamp; 0 if there is work to do; -1 on error: another file has the name of an output, or a table is damaged. */
-static int finished(const struct stamp *stamp, struct err *e)
-{
-	const char *const path[] = {out_path, routing_path, json_path};
-	int there = 1, talking = 0;
-
-	for (int i = 0; i < 3; i++)
-		talking += path[i] && !strcmp(path[i], "-");
-	if (talking > 1)
-		return err_set(e, ERR_USAGE, "%d outputs on standard output: name files (-o FILE)", talking);
-	for (int i = 0; i < 3; i++) {
-		struct tsv *t;
-
-		if (!path[i])
-			continue;
-		if (standing_check(path[i], stamp, 0, e))
-			return -1;
-		if (!strcmp(path[i], "-") || !path_exists(path[i])) {
-			there = 0;
-			continue;
-		}
-		t = i < 2 ? tsv_load(path[i], e) : NULL;
-		if (i < 2 && !t)
-			return -1;
-		tsv_free(t);
-	}
-	return there;
 }
 
 /* Make all outputs, unless they exist. The table is written last, so if it exists, the other outputs exist too. */
 static int work(struct run *r, const char *model, const char *shards, struct err *e)
 {
-	struct ensemble_options o = {.policy = policy_of("full"), .mode = CONVERT_MATCH, .capacity = batch, .device = r->device};
+	struct ensemble_options o = {.policy = policy_of("full"), .mode = CONVERT_MATCH, .capacity = ask->batch, .device = r->device};
 	struct stamp *stamp = NULL;
 	int rc = -1;
 
-	r->from = (struct diagnose_reference_options){.holdout = split, .verify = !no_verify, .pool = r->pool};
-	if (parse_times(r, e) || diagnose_reference_find(&r->reference, shards, &r->from, e) || check_law_options(r, shards, e))
+	r->from = (struct diagnose_reference_options){.holdout = ask->split, .verify = !ask->no_verify, .pool = r->pool};
+	if (diagnose_times(r->time, &r->times, ask->times ? ask->times : TIMES, e) || diagnose_reference_find(&r->reference, shards, &r->from, e) ||
+	    check_law_options(r, shards, e))
 		return -1;
 	if (ensemble_open(&r->ensemble, model, &o, e))
 		return err_lacking(e, NULL);
 	if (r->ensemble.owners.expert)
 		return err_set(e, ERR_USAGE, "%s: its experts are for parts of the times, and the budget needs experts of all times", model);
-	if (claim_take((const char *const[]){out_path, routing_path, json_path}, 3, e) || check_unconditional(r, model, e) ||
+	if (claim_take((const char *const[]){ask->out, ask->routing, ask->json}, 3, e) || check_unconditional(r, model, e) ||
 	    diagnose_reference_match(&r->reference, shards, &r->ensemble, e) || check_routing(r, e) || parse_routes(r, e))
 		return -1;
 	stamp = make_stamp(r);
-	rc = finished(stamp, e);
+	rc = diagnose_finished(ask->out, ask->routing, ask->json, stamp, e);
 	if (rc > 0)
-		cmd_say("%s: complete, nothing to do", out_path);
+		cmd_say("%s: complete, nothing to do", ask->out);
 	if (!rc)
 		rc = diagnose_reference_load(&r->reference, shards, &r->ensemble, &r->from, e) || prepare(r, e) || measure(r, e) ||
-		     (json_path && write_json(r, stamp, e)) || (routing_path && write_table(routing_path, r->routing, stamp, e)) ||
-		     write_table(out_path, r->rows, stamp, e);
+		     (ask->json && write_json(r, stamp, e)) || (ask->routing && diagnose_table(ask->routing, r->routing, stamp, e)) ||
+		     diagnose_table(ask->out, r->rows, stamp, e);
 	if (!rc && r->reference.whole && r->ensemble.k > 1)
 		cmd_say("the model's clusters are not the components of %s: each expert is compared with the optimum of the whole law", shards);
 	stamp_free(stamp);
@@ -492,13 +340,14 @@ static void run_release(struct run *r)
 	pool_free(r->pool);
 }
 
-static void budget(char **operand, struct err *e)
+static void budget(int n, char **operand, struct err *e)
 {
 	static struct run r;
 
-	if ((r.pool = pool_new((int)threads, e)) && (r.device = open_device(device, r.pool, e)))
+	(void)n;
+	if ((r.pool = pool_new((int)ask->threads, e)) && (r.device = open_device(ask->device, r.pool, e)))
 		work(&r, operand[0], operand[1], e);
 	run_release(&r);
 }
 
-const struct diagnosis diagnose_budget = {"budget", &program, 2, budget};
+const struct diagnosis diagnose_budget = {"budget", "MODEL and SHARDS or LAW", 2, 2, 500, budget};

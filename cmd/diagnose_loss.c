@@ -6,6 +6,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/diagnose.h"
+#include "cmd/diagnose_table.h"
 #include "cmd/opendevice.h"
 #include "core/hash.h"
 #include "core/jsonio.h"
@@ -20,42 +21,18 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
-#include "file/standing.h"
 #include "file/tsv.h"
 
-enum { TIMES_MOST = 1000, ID_BITS = 44 };
+enum { ID_BITS = 44 };
 
-static int64_t most = 1000, batch = 64, threads;
-static uint64_t seed;
-static int split = 1, no_verify, untold;
-static const char *route_text, *times_text = ".05,.15,.25,.35,.45,.55,.65,.75,.85,.95", *items_path, *out_path = "-", *device = "auto";
-static const char *const splits[] = {"train", "holdout", NULL};
+static const struct diagnose_request *const ask = &diagnose_request;
+static const char TIMES[] = ".05,.15,.25,.35,.45,.55,.65,.75,.85,.95";
 
-static const struct option options[] = {
-    OPTION_GROUP("What to measure"),
-    {"--route", 0, OPTION_TEXT, &route_text, 0, 0, "POLICY",
-     "policy of the mixture (default: full with a router, time for parts of the times, else the only expert)", OPTION_ALWAYS},
-    {"--timesteps", 0, OPTION_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.15,.25, ..., .95)", OPTION_ALWAYS},
-    {"--count", 'n', OPTION_INT, &most, 1, 1e9, "N", "most samples, each measured at every time (default 1000)", OPTION_ALWAYS},
-    {"--split", 0, OPTION_CHOICE, &split, 0, 0, "PART", "part of SHARDS (default holdout)", splits, OPTION_ALWAYS},
-    {"--untold", 0, OPTION_FLAG, &untold, 0, 0, NULL, "do not tell the networks the class or cluster that they can read", OPTION_ALWAYS},
-    {"--seed", 0, OPTION_U64, &seed, 0, 0, "S", "seed of samples and noise (default 0)", OPTION_ALWAYS},
-    OPTION_GROUP("Output and machine"),
-    {"--items", 0, OPTION_TEXT, &items_path, 0, 0, "FILE", "write a table with the loss of every sample at every time", OPTION_ALWAYS},
-    {"--no-verify", 0, OPTION_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", OPTION_ALWAYS},
-    {"--batch", 0, OPTION_INT, &batch, 1, 65536, "N", "samples in a batch; changes no result (default 64)", OPTION_ALWAYS},
-    {"--threads", 0, OPTION_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all processors that it may use)", OPTION_ALWAYS},
-    {"--device", 0, OPTION_TEXT, &device, 0, 0, "NAME", "auto, cpu, cuda or cuda:N: where networks compute (default auto)", OPTION_ALWAYS},
-    {"--output", 'o', OPTION_TEXT, &out_path, 0, 0, "FILE", "write the result as JSON to FILE (default -, standard output)", OPTION_ALWAYS},
-    {0},
-};
-
-static const struct program program = {
-    .name = "ddm-diagnose",
-    .operands = "loss MODEL SHARDS",
-    .about = "Measure the loss of a model's velocity on held-out samples, with the same noise for every model",
-    .options = options,
-};
+/* Whether the samples are those of the held-out part. */
+static int holdout(void)
+{
+	return ask->split_given ? ask->split : 1;
+}
 
 /* A sample in the order of measurement, which depends on the seed and the key alone: the same for every partition of the same samples. */
 struct pick {
@@ -70,8 +47,7 @@ enum told { TOLD_NOTHING, TOLD_CLASS, TOLD_CLUSTER };
 struct run {
 	struct policy policy;
 	char *route; /* its canonical text */
-	char *time_name[TIMES_MOST];
-	double time[TIMES_MOST];
+	double time[DIAGNOSE_TIMES];
 	int times;
 	struct pool *pool;
 	struct device *device;
@@ -94,35 +70,19 @@ struct run {
 	double *part; /* (batch) losses at one time */
 };
 
-static int parse_times(struct run *r, struct err *e)
-{
-	const char *text = times_text;
-
-	while (text) {
-		size_t len = strcspn(text, ",");
-
-		if (r->times == TIMES_MOST)
-			return err_set(e, ERR_USAGE, "--timesteps: more than the limit of %d times", TIMES_MOST);
-		r->time_name[r->times] = mem_strndup(text, len);
-		r->times++;
-		if (parse_f64(r->time_name[r->times - 1], .001, 1, &r->time[r->times - 1]))
-			return err_set(e, ERR_USAGE, "--timesteps: '%s' is not a time from .001 to 1", r->time_name[r->times - 1]);
-		text = text[len] ? text + len + 1 : NULL;
-	}
-	return 0;
-}
-
-/* The policy of --route, or the only one that the model allows. */
+/* The policy of --routes, or the one that suits the model. */
 static int settle_route(struct run *r, const char *model, struct err *e)
 {
 	int timed = ensemble_timed(model), lone = timed ? -1 : ensemble_lone(model);
 
-	if (!route_text || (lone >= 0 && !strcmp(route_text, "full")))
+	if (ask->routes && ask->routes[policy_span(ask->routes)])
+		return err_set(e, ERR_USAGE, "--routes: loss measures one policy, not '%s'", ask->routes);
+	if (!ask->routes || (lone >= 0 && !strcmp(ask->routes, "full")))
 		r->route = lone >= 0 ? str_new("expert:%d", lone) : mem_strdup(timed ? "time" : "full");
 	else
-		r->route = mem_strdup(route_text);
+		r->route = mem_strdup(ask->routes);
 	if (policy_parse(r->route, &r->policy, e))
-		return err_prefix(e, "--route");
+		return err_prefix(e, "--routes");
 	mem_free(r->route);
 	r->route = policy_text(&r->policy);
 	return 0;
@@ -134,7 +94,7 @@ static int find_condition(struct run *r, const char *model, struct err *e)
 	const struct ensemble *s = &r->ensemble;
 	int rc = 0;
 
-	r->told = s->classes && !untold ? TOLD_CLASS : TOLD_NOTHING;
+	r->told = s->classes && !ask->untold ? TOLD_CLASS : TOLD_NOTHING;
 	for (int i = 0; i < s->files && r->told && !rc; i++) {
 		const char *name = s->file[i].name, *condition = NULL;
 		size_t len = strlen(name);
@@ -187,9 +147,9 @@ static int open_samples(struct run *r, const char *shards, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
 	const struct dataset_options o = {.cluster = DATASET_ALL,
-	                                  .holdout = split,
+	                                  .holdout = holdout(),
 	                                  .size = (int)s->size,
-	                                  .verify = !no_verify,
+	                                  .verify = !ask->no_verify,
 	                                  .labelled = r->told == TOLD_CLASS,
 	                                  .deviations = 1,
 	                                  .channels = s->channels == 1,
@@ -207,13 +167,13 @@ static int open_samples(struct run *r, const char *shards, struct err *e)
 	r->pick = mem_alloc((size_t)info->count * sizeof *r->pick);
 	for (int64_t i = 0; i < info->count; i++) {
 		const char *key = dataset_key(r->data, i);
-		char *keyed = str_new("%llu/%s", (unsigned long long)seed, key);
+		char *keyed = str_new("%llu/%s", (unsigned long long)ask->seed, key);
 
 		r->pick[i] = (struct pick){hash64(keyed, strlen(keyed)), hash64(key, strlen(key)) & (((uint64_t)1 << ID_BITS) - 1), i};
 		mem_free(keyed);
 	}
 	qsort(r->pick, (size_t)info->count, sizeof *r->pick, by_order);
-	for (int64_t i = 0; i < info->count && r->n < most; i++)
+	for (int64_t i = 0; i < info->count && r->n < ask->count; i++)
 		if (!r->n || by_order(&r->pick[r->n - 1], &r->pick[i]) != 0)
 			r->pick[r->n++] = r->pick[i];
 	return 0;
@@ -222,7 +182,7 @@ static int open_samples(struct run *r, const char *shards, struct err *e)
 static int prepare(struct run *r, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
-	size_t n = (size_t)batch, d = (size_t)s->d;
+	size_t n = (size_t)ask->batch, d = (size_t)s->d;
 
 	r->mixture = (struct mixture){.k = s->k,
 	                              .d = s->d,
@@ -232,13 +192,13 @@ static int prepare(struct run *r, struct err *e)
 	                              .router = s->router.logits ? &s->router : NULL,
 	                              .policy = r->policy,
 	                              .cfg = 1,
-	                              .seed = seed,
+	                              .seed = ask->seed,
 	                              .device = r->device,
 	                              .shares = s->shares,
 	                              .class_shares = s->class_shares,
 	                              .classes = s->classes};
 	mixture_stats_init(&r->stats, s->k, 1);
-	if (!(r->measure = velocity_loss_new(&r->mixture, batch, r->pool, e)))
+	if (!(r->measure = velocity_loss_new(&r->mixture, ask->batch, r->pool, e)))
 		return -1;
 	if (!(r->x0 = mem_try(n * d, sizeof *r->x0, "samples", e)) || !(r->std = mem_try(d, sizeof *r->std, "deviations", e)) ||
 	    !(r->loss = mem_try((size_t)r->n * (size_t)r->times, sizeof *r->loss, "losses", e)))
@@ -265,7 +225,7 @@ static int read_batch(struct run *r, int64_t first, int64_t n, struct sha256 *ha
 		if (dataset_item(r->data, p->index, &it, e))
 			return -1;
 		if (drawn)
-			latent_draw(it.x, r->std, d, seed, 0, p->id);
+			latent_draw(it.x, r->std, d, ask->seed, 0, p->id);
 		sha256_add(hash, key, strlen(key) + 1);
 		sha256_add(hash, it.x, (size_t)d * sizeof *it.x);
 		r->id[i] = p->id;
@@ -283,7 +243,7 @@ static int measure(struct run *r, struct err *e)
 
 	sha256_init(&hash);
 	for (int64_t first = 0, n; first < r->n; first += n) {
-		const struct velocity_samples s = {.n = n = r->n - first < batch ? r->n - first : batch,
+		const struct velocity_samples s = {.n = n = r->n - first < ask->batch ? r->n - first : ask->batch,
 		                                   .x0 = r->x0,
 		                                   .id = r->id,
 		                                   .index = r->index,
@@ -295,7 +255,7 @@ static int measure(struct run *r, struct err *e)
 		for (int k = 0; k < r->times; k++) {
 			if (progress_tell(&show, "states", first * r->times + k * n, r->n * r->times))
 				return err_set(e, ERR_AGAIN, "interrupted");
-			if (velocity_loss(r->measure, &s, r->time[k], seed, r->part, &r->stats, e))
+			if (velocity_loss(r->measure, &s, r->time[k], ask->seed, r->part, &r->stats, e))
 				return -1;
 			for (int64_t i = 0; i < n; i++)
 				r->loss[(first + i) * r->times + k] = r->part[i];
@@ -308,7 +268,7 @@ static int measure(struct run *r, struct err *e)
 
 static struct stamp *make_stamp(const struct run *r)
 {
-	struct stamp *s = stamp_new(program.name);
+	struct stamp *s = stamp_new("ddm-diagnose");
 	json_t *times = json_array();
 
 	for (int i = 0; i < r->times; i++)
@@ -316,10 +276,10 @@ static struct stamp *make_stamp(const struct run *r)
 	stamp_text(s, "diagnosis", "loss");
 	stamp_text(s, "route", r->route);
 	stamp_json(s, "times", times);
-	stamp_i64(s, "n", most);
-	stamp_text(s, "split", splits[split]);
-	stamp_i64(s, "untold", untold);
-	stamp_u64(s, "seed", seed);
+	stamp_i64(s, "n", ask->count);
+	stamp_text(s, "split", diagnose_splits[holdout()]);
+	stamp_i64(s, "untold", ask->untold);
+	stamp_u64(s, "seed", ask->seed);
 	stamp_input(s, "shards", r->manifest.sha256);
 	for (int i = 0; i < r->ensemble.files; i++)
 		stamp_input(s, r->ensemble.file[i].name, r->ensemble.file[i].hash);
@@ -361,9 +321,9 @@ static int write_result(const struct run *r, const struct stamp *stamp, struct e
 
 	for (int i = 0; i < r->times; i++)
 		json_array_append_new(times, json_real(r->time[i]));
-	json_object_set_new(
-	    o, "recipe",
-	    json_pack("{s:s, s:o, s:s, s:I}", "measure", "loss of the velocity", "times", times, "split", splits[split], "seed", (json_int_t)seed));
+	json_object_set_new(o, "recipe",
+	                    json_pack("{s:s, s:o, s:s, s:I}", "measure", "loss of the velocity", "times", times, "split", diagnose_splits[holdout()],
+	                              "seed", (json_int_t)ask->seed));
 	json_object_set_new(o, "inputs", json_pack("{s:s, s:s}", "heldout", r->samples_hash, "model", r->ensemble.hash));
 	json_object_set_new(o, "route", json_string(r->route));
 	json_object_set_new(o, "told", json_string(told[r->told]));
@@ -380,7 +340,7 @@ static int write_result(const struct run *r, const struct stamp *stamp, struct e
 	json_object_set(o, "stamp", (json_t *)stamp_root(stamp));
 	sealed = jsonio_sealed_line(o);
 	line = str_new("%s\n", sealed);
-	rc = commit_bytes(out_path, line, strlen(line), e);
+	rc = commit_bytes(ask->out, line, strlen(line), e);
 	mem_free(line);
 	mem_free(sealed);
 	json_decref(o);
@@ -398,7 +358,7 @@ static int write_items(const struct run *r, const struct stamp *stamp, struct er
 	names[1] = "loss";
 	for (int k = 0; k < r->times; k++)
 		names[k + 2] = own[k] = str_new("loss_t%g", r->time[k]);
-	w = tsv_create(items_path, names, r->times + 2, stamp, e);
+	w = tsv_create(ask->items, names, r->times + 2, stamp, e);
 	for (int64_t i = 0; w && i < r->n && !rc; i++) {
 		double mean = 0;
 
@@ -419,42 +379,27 @@ static int write_items(const struct run *r, const struct stamp *stamp, struct er
 	return w && !rc ? tsv_commit(w, e) : -1;
 }
 
-/* 1 if all outputs exist with this stamp; 0 if there is work to do; -1 on error. */
-static int finished(const struct stamp *stamp, struct err *e)
-{
-	const char *const path[] = {out_path, items_path};
-	int there = 1;
-
-	if (items_path && !strcmp(items_path, "-") && !strcmp(out_path, "-"))
-		return err_set(e, ERR_USAGE, "2 outputs on standard output: name files (-o FILE)");
-	for (int i = 0; i < 2; i++) {
-		if (path[i] && standing_check(path[i], stamp, 0, e))
-			return -1;
-		there &= !path[i] || (strcmp(path[i], "-") != 0 && path_exists(path[i]));
-	}
-	return there;
-}
-
 /* Make all outputs, unless they exist. The result is written last, so if it exists, the table exists too. */
 static int work(struct run *r, const char *model, const char *shards, struct err *e)
 {
-	struct ensemble_options o = {.mode = CONVERT_MATCH, .capacity = batch, .device = r->device};
+	struct ensemble_options o = {.mode = CONVERT_MATCH, .capacity = ask->batch, .device = r->device};
 	struct stamp *stamp;
 	int rc;
 
-	if (parse_times(r, e) || settle_route(r, model, e) || operand_shards(shards, e) || manifest_load(&r->manifest, shards, e))
+	if (diagnose_times(r->time, &r->times, ask->times ? ask->times : TIMES, e) || settle_route(r, model, e) || operand_shards(shards, e) ||
+	    manifest_load(&r->manifest, shards, e))
 		return -1;
 	o.policy = r->policy;
 	if (ensemble_open(&r->ensemble, model, &o, e))
 		return err_lacking(e, NULL);
-	if (claim_take((const char *const[]){out_path, items_path}, 2, e) || find_condition(r, model, e) || check_model(r, model, shards, e))
+	if (claim_take((const char *const[]){ask->out, ask->items}, 2, e) || find_condition(r, model, e) || check_model(r, model, shards, e))
 		return -1;
 	stamp = make_stamp(r);
-	rc = finished(stamp, e);
+	rc = diagnose_finished(ask->items, NULL, ask->out, stamp, e);
 	if (rc > 0)
-		cmd_say("%s: complete, nothing to do", out_path);
+		cmd_say("%s: complete, nothing to do", ask->out);
 	if (!rc)
-		rc = open_samples(r, shards, e) || prepare(r, e) || measure(r, e) || (items_path && write_items(r, stamp, e)) ||
+		rc = open_samples(r, shards, e) || prepare(r, e) || measure(r, e) || (ask->items && write_items(r, stamp, e)) ||
 		     write_result(r, stamp, e);
 	stamp_free(stamp);
 	return rc < 0 || e->code ? -1 : 0;
@@ -468,8 +413,6 @@ static void run_release(struct run *r)
 	dataset_free(r->data);
 	device_free(r->device);
 	manifest_release(&r->manifest);
-	for (int i = 0; i < r->times; i++)
-		mem_free(r->time_name[i]);
 	mem_free(r->route);
 	mem_free(r->pick);
 	mem_free(r->loss);
@@ -483,13 +426,15 @@ static void run_release(struct run *r)
 	pool_free(r->pool);
 }
 
-static void loss(char **operand, struct err *e)
+static void loss(int n, char **operand, struct err *e)
 {
 	static struct run r;
 
-	if ((r.pool = pool_new((int)threads, e)) && (r.device = open_device(device, r.pool, e)))
+	(void)n;
+
+	if ((r.pool = pool_new((int)ask->threads, e)) && (r.device = open_device(ask->device, r.pool, e)))
 		work(&r, operand[0], operand[1], e);
 	run_release(&r);
 }
 
-const struct diagnosis diagnose_loss = {"loss", &program, 2, loss};
+const struct diagnosis diagnose_loss = {"loss", "MODEL and SHARDS", 2, 2, 1000, loss};

@@ -1,7 +1,7 @@
 # The manual against the programs. For every man/ddm-x.1 (mdoc(7)):
 #
 #   - `mandoc -T lint` says nothing (so do the pages of sections 5 and 7);
-#   - SYNOPSIS, set on one line, is what follows "Usage: " in `ddm-x -h`, of all commands of the program. Blanks before "..." and around "|" do not count.
+#   - SYNOPSIS, set on one line, is what follows "Usage: " in `ddm-x -h`. Blanks before "..." and around "|" do not count.
 #     Write `.Nm` then `.Op Fl hV` then the rest; a long option is `.Fl -steps Ar N`, an optional one `.Op Fl -steps Ar N`;
 #   - every option that -h lists heads an item (`.It Fl -steps Ar N`, `.It Fl n Ar N , Fl -count Ar N`), and no item names
 #     an option that -h does not list;
@@ -55,7 +55,7 @@ help_options() {
 check_program_page() {
 	name=$(basename "$1" .1)
 	"$B/$name" -h >help.txt 2>/dev/null
-	sed -n 's/^Usage: //p' help.txt | squeeze >usage.txt
+	sed -n '1s/^Usage: //p' help.txt | squeeze >usage.txt
 	synopsis "$1" >synopsis.txt
 	[ -s usage.txt ] && cmp -s usage.txt synopsis.txt
 	tap_result $? "$name: SYNOPSIS equals -h" "-h: $(cat usage.txt)

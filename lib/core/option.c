@@ -39,19 +39,6 @@ static void note_group(struct collected *c, const char *group)
 		c->groups[c->group_count++] = group;
 }
 
-static int same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && !strcmp(a, b));
-}
-
-static int collected_before(const struct collected *c, const struct option *o)
-{
-	for (int i = 0; i < c->n; i++)
-		if (c->rows[i].o->letter == o->letter && same_text(c->rows[i].o->name, o->name))
-			return 1;
-	return 0;
-}
-
 static void collect(struct collected *c, const struct option *table, void *request)
 {
 	const char *group = NULL;
@@ -60,17 +47,15 @@ static void collect(struct collected *c, const struct option *table, void *reque
 		if (option_is_group(o)) {
 			group = o->help;
 			note_group(c, group);
-		} else if ((o->name || o->letter) && c->n < OPTION_MOST && !collected_before(c, o)) {
+		} else if ((o->name || o->letter) && c->n < OPTION_MOST) {
 			c->rows[c->n++] = (struct option_row){o, request, group};
 		}
 	}
 }
 
-static void collect_program(struct collected *c, const struct program *p)
+static int same_group(const char *a, const char *b)
 {
-	for (const struct option_table *t = p->tables; t && t->options; t++)
-		collect(c, t->options, t->request);
-	collect(c, p->options, NULL);
+	return a == b || (a && b && !strcmp(a, b));
 }
 
 int option_rows(const struct program *p, struct option_row rows[OPTION_MOST])
@@ -79,12 +64,12 @@ int option_rows(const struct program *p, struct option_row rows[OPTION_MOST])
 	struct collected c = {.rows = found};
 	int n = 0;
 
-	collect_program(&c, p);
-	for (int i = 0; p->commands && p->commands[i]; i++)
-		collect_program(&c, p->commands[i]);
+	for (const struct option_table *t = p->tables; t && t->options; t++)
+		collect(&c, t->options, t->request);
+	collect(&c, p->options, NULL);
 	for (int g = -1; g < c.group_count; g++)
 		for (int i = 0; i < c.n; i++)
-			if (same_text(found[i].group, g < 0 ? NULL : c.groups[g]))
+			if (same_group(found[i].group, g < 0 ? NULL : c.groups[g]))
 				rows[n++] = found[i];
 	for (const struct option *o = option_builtin; !option_is_end(o) && n < OPTION_MOST; o++)
 		rows[n++] = (struct option_row){o, NULL, c.group_count ? "Help" : NULL};

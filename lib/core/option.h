@@ -106,9 +106,6 @@ struct program {
 	const struct option *options;      /* its own; ends with an entry of zeros. NULL: none */
 	const struct option_table *tables; /* those of the library, which come first; ends with an entry of zeros. NULL: none */
 	const char *operands;              /* "KIND [LABEL=]FILE..." */
-	/* NULL, or the commands of a program whose options depend on the command; ends with NULL. This program then has no options of its own: it
-	 * stands for all commands where none is named, as in -h and for completion. */
-	const struct program *const *commands;
 };
 
 extern const struct option option_builtin[]; /* -h and -V, which every program has */
@@ -125,8 +122,7 @@ struct option_row {
 
 enum { OPTION_MOST = 160 };
 
-/* Every option that a user can give, in the order of -h: by group, within a group by table, -h and -V last. Of several commands, each name once.
- * Returns their number. */
+/* Every option that a user can give, in the order of -h: by group, within a group by table, -h and -V last. Returns their number. */
 int option_rows(const struct program *p, struct option_row rows[OPTION_MOST]);
 
 /* The field or variable that the option fills. */

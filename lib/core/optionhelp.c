@@ -91,35 +91,24 @@ static int column_of_help(const struct option_row *rows, int n)
 	return (int)widest + 2;
 }
 
-static void add_help(struct str *s, const struct program *p)
+char *option_help(const struct program *p)
 {
 	struct option_row rows[OPTION_MOST];
+	struct str s = {0};
 	const char *group = NULL;
 	int n = option_rows(p, rows), indent = column_of_help(rows, n);
 	char *synopsis = option_synopsis(p);
 
-	str_printf(s, "Usage: %s [-hV]%s%s\n\n", p->name, *synopsis ? " " : "", synopsis);
-	add_wrapped(s, p->about, 0, 100);
-	str_puts(s, "\n\nOptions:\n");
+	str_printf(&s, "Usage: %s [-hV]%s%s\n\n", p->name, *synopsis ? " " : "", synopsis);
+	add_wrapped(&s, p->about, 0, 100);
+	str_puts(&s, "\n\nOptions:\n");
 	for (int i = 0; i < n; i++) {
 		if (rows[i].group && (!group || strcmp(rows[i].group, group)))
-			str_printf(s, "\n%s:\n", rows[i].group);
+			str_printf(&s, "\n%s:\n", rows[i].group);
 		group = rows[i].group;
-		add_option(s, rows[i].o, indent);
+		add_option(&s, rows[i].o, indent);
 	}
 	mem_free(synopsis);
-}
-
-char *option_help(const struct program *p)
-{
-	struct str s = {0};
-
-	if (!p->commands)
-		add_help(&s, p);
-	for (int i = 0; p->commands && p->commands[i]; i++) {
-		str_puts(&s, i ? "\n" : "");
-		add_help(&s, p->commands[i]);
-	}
 	return s.p;
 }
 

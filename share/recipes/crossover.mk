@@ -133,7 +133,7 @@ experts = $(ddm_mk) RUN=$9 PARTITION=$(RUN)/n-$1/$6 K=$7 SEED=$3 NET='$(call net
 	TRAIN_FLAGS='$(call flags,$4)' EXPERT_FLAGS='$(call flags,$4) $8' ROUTER_NET='$(ROUTER_NET) $(COLOUR)' ROUTER_BATCH=$(ROUTER_BATCH) \
 	ROUTER_FLAGS='$(ROUTER_FLAGS) --validate-samples 0 -q' experts router
 # $(call loss,N,PARTITION,POLICY,MODEL)
-loss = $(ddm)diagnose loss -n $(STATES) --no-verify $(if $3,--route '$3') $(one_thread) -o $@ $4 $(RUN)/n-$1/$2/shards
+loss = $(ddm)diagnose loss -n $(STATES) --no-verify $(if $3,--routes '$3') $(one_thread) -o $@ $4 $(RUN)/n-$1/$2/shards
 
 # Learning rates.
 CANDIDATES := $(foreach w,$(WIDTHS),$(LRS:%=w-$w/%))

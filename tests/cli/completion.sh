@@ -42,7 +42,7 @@ for program in "$B"/ddm-*; do
 	[ -f "$program" ] && [ -x "$program" ] || continue
 	name=$(basename "$program")
 	"$name" -h | sed -n '/^Options:/,$p' | grep -oE '^  (-[A-Za-z0-9], --[a-z0-9-]+|-[A-Za-z0-9]|    --[a-z0-9-]+)' |
-		tr -d , | tr ' ' '\n' | grep . | sort -u >in-help
+		tr -d , | tr ' ' '\n' | grep . | sort >in-help
 	completes "$name" - | sort >offered
 	[ -s in-help ] || echo "$name" >>none
 	check_same "$name: the options of -h are offered" in-help offered

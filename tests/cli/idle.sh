@@ -88,7 +88,7 @@ for program in "$B"/ddm-*; do
 	name=$(basename "$program")
 	"$name" --completion rules >rules 2>"$ERR" || : >rules
 	"$name" -h | sed -n '/^Options:/,$p' | grep -oE '^  (-[A-Za-z0-9], --[a-z0-9-]+|-[A-Za-z0-9]|    --[a-z0-9-]+)' |
-		sed 's/^.*, //; s/^ *//' | grep -vE '^(--help|--version)$' | sort -u >listed
+		sed 's/^.*, //; s/^ *//' | grep -vE '^(--help|--version)$' | sort >listed
 	cut -f 1 rules | sort -u >ruled
 	check_same "$name: every option says when it is used" listed ruled
 	check_out "$name: none without a rule" "" sed -n 's/\tnone\t.*//p' rules

@@ -16,8 +16,8 @@ near() {
 
 check "a model" $loss --items items.tsv -o full.json model s
 check "the monolith" $loss -o mono.json mono s
-check "chosen by the state's own cluster" $loss --route oracle -o oracle.json model s
-check "the best expert alone" $loss --route top-1 -o top.json model s
+check "chosen by the state's own cluster" $loss --routes oracle -o oracle.json model s
+check "the best expert alone" $loss --routes top-1 -o top.json model s
 near "exact experts are the exact monolith" "$(value full.json loss)" "$(value mono.json loss)" 1e-6
 check_out "every held-out sample" "100" sh -c 'grep -vc "^#" items.tsv'
 # mean COLUMN: of the table
@@ -34,8 +34,8 @@ near "the means over times" "$(grep -o '"loss_t[0-9.]*":[0-9.]*' full.json | awk
 
 # On training samples the optimum has the smallest loss of all.
 check "training samples" $loss --split train -n 300 --timesteps .8 -o train.json model s
-check "one expert for each" $loss --split train -n 300 --timesteps .8 --route top-1 -o train-top.json model s
-check "and all alike" $loss --split train -n 300 --timesteps .8 --route 'uniform|full' -o train-uniform.json model s
+check "one expert for each" $loss --split train -n 300 --timesteps .8 --routes top-1 -o train-top.json model s
+check "and all alike" $loss --split train -n 300 --timesteps .8 --routes 'uniform|full' -o train-uniform.json model s
 awk -v a="$(value train.json loss)" -v b="$(value train-top.json loss)" -v c="$(value train-uniform.json loss)" 'BEGIN { exit !(a > 0 && a < b && a < c) }'
 tap_result $? "the optimum has the smallest loss" "$(value train.json loss) $(value train-top.json loss) $(value train-uniform.json loss)"
 check_grep "what a state costs" '"experts_per_state":1.0,' train-top.json
@@ -102,12 +102,14 @@ check_out "a table" "full" sh -c "ddm-report -t arm --columns loss full=full.jso
 
 # What cannot be measured
 for route in prior 'distance|top-1' 'router|top-1|keep:.1' budget:1; do
-	check_exit 2 "$route" $loss --route "$route" model s
+	check_exit 2 "$route" $loss --routes "$route" model s
 	check_err "$route needs a trajectory" 'single states'
 done
 check_exit 2 "no time" $loss --timesteps 0 model s
 check_err "the limits" "'0' is not a time from .001 to 1"
-check_exit 2 "too many experts" $loss --route top-9 model s
+check_exit 2 "two policies" $loss --routes full,top-1 model s
+check_err "only one" 'loss measures one policy'
+check_exit 2 "too many experts" $loss --routes top-9 model s
 ddm-synth gaussians --shape 1x4x4 -k 2 -o law 2>"$ERR" && ddm-synth draw -n 50 --labels law.tsv -o law.tar law 2>"$ERR" &&
 	ddm-shard -q -a law.tsv -o larger law.tar || exit 1
 check_exit 65 "another size" $loss --split train model larger

@@ -1,0 +1,65 @@
+/* The options of all commands of ddm-diagnose. */
+#include "cmd/diagnose.h"
+
+struct diagnose_request diagnose_request = {
+    .out = "-",
+    .device = "auto",
+    .batch = 64,
+    .steps = 20,
+    .every = 1,
+    .directions = 4,
+    .iterations = 30,
+    .tolerance = .01,
+};
+const char *const diagnose_splits[] = {"train", "holdout", NULL}, *const diagnose_solvers[] = {"euler", "heun", NULL};
+
+#define FIELD(name) .value = &diagnose_request.name
+#define OF_LOSS .when = {{USE_NEEDS, "1=loss"}}
+#define OF_BUDGET .when = {{USE_NEEDS, "1=budget"}}
+#define OF_TRAJECTORIES .when = {{USE_NEEDS, "1=trajectories"}}
+
+const struct option diagnose_options[] = {
+    OPTION_GROUP("What to measure"),
+    {"--routes", .type = OPTION_TEXT, FIELD(routes), .arg = "LIST",
+     .help = "routes, with commas between: policies, and for budget optimum and exact:POLICY (default: all that the model has of full, top-1, "
+             "top-2, and others); for loss one policy",
+     OPTION_ALWAYS},
+    {"--count", 'n', OPTION_INT, FIELD(count), .lo = 1, .hi = 1e9, .arg = "N",
+     .help = "states at each time (default 500), trajectories (default 16), or for loss samples (default 1000)", OPTION_ALWAYS},
+    {"--seed", .type = OPTION_U64, FIELD(seed), .arg = "S", .help = "seed of samples and noise (default 0)", OPTION_ALWAYS},
+    OPTION_GROUP("Errors (loss, budget)"),
+    {"--timesteps", .type = OPTION_TEXT, FIELD(times), .arg = "LIST",
+     .help = "times from .001 to 1 (default: .05,.1,.2, ..., .9,.95,1 for budget, .05,.15, ..., .95 for loss)", .was = "--times",
+     .when = {{USE_NEEDS, "1=loss 1=budget"}}},
+    {"--untold", .type = OPTION_FLAG, FIELD(untold), .help = "do not tell networks the class or cluster that they can read", OF_LOSS},
+    {"--split", .type = OPTION_CHOICE, FIELD(split), .arg = "PART",
+     .help = "part of SHARDS from whose samples states are made (default: train, for loss holdout)", .choices = diagnose_splits,
+     .given = &diagnose_request.split_given, .when = {{USE_NEEDS, "1=loss 1=budget"}, {USE_INPUT, "SHARDS, not a law"}}},
+    OPTION_GROUP("Trajectories (trajectories)"),
+    {"--steps", .type = OPTION_INT, FIELD(steps), .lo = 1, .hi = 500, .arg = "N", .help = "steps of a trajectory (default 20)", OF_TRAJECTORIES},
+    {"--solver", .type = OPTION_CHOICE, FIELD(solver), .arg = "NAME", .help = "method (default euler)", .choices = diagnose_solvers, OF_TRAJECTORIES},
+    {"--every", .type = OPTION_INT, FIELD(every), .lo = 1, .hi = 500, .arg = "N",
+     .help = "measure Jacobians at every N-th step only, from the first (default 1)", OF_TRAJECTORIES},
+    {"--directions", .type = OPTION_INT, FIELD(directions), .lo = 1, .hi = 1000, .arg = "N", .help = "perturbations of each trajectory (default 4)",
+     OF_TRAJECTORIES},
+    {"--iterations", .type = OPTION_INT, FIELD(iterations), .lo = 2, .hi = 100000, .arg = "N", .help = "most steps of a power iteration (default 30)",
+     OF_TRAJECTORIES},
+    {"--tolerance", .type = OPTION_REAL, FIELD(tolerance), .lo = 0, .hi = .5, .arg = "R",
+     .help = "relative change at which a power iteration stops (default .01)", OF_TRAJECTORIES},
+    OPTION_GROUP("Output and machine"),
+    {"--routing", .type = OPTION_TEXT, FIELD(routing), .arg = "FILE", .help = "write a table on the router: accuracy, cross-entropy, calibration",
+     OF_BUDGET},
+    {"--items", .type = OPTION_TEXT, FIELD(items), .arg = "FILE", .help = "write a table with the loss of every sample at every time", OF_LOSS},
+    {"--json", .type = OPTION_TEXT, FIELD(json), .arg = "FILE", .help = "write everything as JSON", .when = {{USE_NEEDS, "1=budget 1=trajectories"}}},
+    {"--no-verify", .type = OPTION_FLAG, FIELD(no_verify), .help = "do not check the shards' hashes first",
+     .when = {{USE_NEEDS, "1=budget"}, {USE_INPUT, "SHARDS, not a law"}}},
+    {"--batch", .type = OPTION_INT, FIELD(batch), .lo = 1, .hi = 65536, .arg = "N",
+     .help = "states or trajectories in a batch; changes no result (default 64)", OPTION_ALWAYS},
+    {"--threads", .type = OPTION_INT, FIELD(threads), .lo = 0, .hi = 1024, .arg = "N",
+     .help = "threads; changes no result (default: all processors that it may use)", OPTION_ALWAYS},
+    {"--device", .type = OPTION_TEXT, FIELD(device), .arg = "NAME", .help = "auto, cpu, cuda or cuda:N: where networks compute (default auto)",
+     OPTION_ALWAYS},
+    {"--output", 'o', OPTION_TEXT, FIELD(out), .arg = "FILE", .help = "write the table, or the loss as JSON, to FILE (default -, standard output)",
+     OPTION_ALWAYS},
+    {0},
+};

@@ -1,0 +1,255 @@
+/* ddm-diagnose trajectories: how stable the trajectories of each routing policy are. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/diagnose.h"
+#include "cmd/diagnose_table.h"
+#include "cmd/opendevice.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/pool.h"
+#include "core/str.h"
+#include "diffusion/ensemble.h"
+#include "diffusion/ensemblepull.h"
+#include "diffusion/stability.h"
+#include "file/claim.h"
+#include "file/commit.h"
+
+static const struct diagnose_request *const ask = &diagnose_request;
+
+/* The state of a run. Zero-initialised is empty. */
+struct run {
+	struct words names;    /* of the routes */
+	struct policy *policy; /* (names.n) */
+	struct pool *pool;
+	struct device *device;
+	struct ensemble ensemble;
+	struct puller *puller;
+	int64_t batch;
+	json_t *rows;
+	/* the current route */
+	struct mixture mixture;
+	struct stability_plan plan;
+	struct stability *stability;
+};
+
+static int check_model(const struct run *r, const char *model, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+
+	if (s->owners.expert)
+		return err_set(e, ERR_USAGE, "%s: its experts are for parts of the times, and trajectories needs experts of all times", model);
+	if (s->text_tokens)
+		return err_set(e, ERR_USAGE, "%s: reads text, but trajectories are run without texts", model);
+	if (s->classes && !s->null_label)
+		return err_set(e, ERR_USAGE, "%s: was trained without the null label, but trajectories are run without classes", model);
+	return 0;
+}
+
+/* All routes of a usual comparison that the model has the parts for. */
+static void default_routes(struct run *r)
+{
+	const struct ensemble *s = &r->ensemble;
+	struct str text = {0};
+
+	if (s->k > 1 && s->router.logits)
+		str_puts(&text, s->k > 2 ? "full,top-1,top-2," : "full,top-1,");
+	if (s->k > 1 && s->shares)
+		str_puts(&text, "prior,");
+	str_puts(&text, s->k > 1 ? "uniform|full" : "expert:0");
+	words_cut_routes(&r->names, str_text(&text));
+	str_release(&text);
+}
+
+/* ERR_USAGE for policies that take something that trajectories do not have. */
+static int check_policy(const char *name, const struct policy *p, struct err *e)
+{
+	if (policy_uses(p, WEIGHT_ORACLE))
+		return err_set(e, ERR_USAGE, "--routes: %s: a trajectory from noise has no cluster of its own; prior draws one", name);
+	if (policy_uses(p, WEIGHT_DISTANCE))
+		return err_set(e, ERR_USAGE, "--routes: %s: weights by distance need centroids, which trajectories does not read", name);
+	for (int i = 0; i < p->entries; i++)
+		if (p->entry[i].select == SELECT_BUDGET)
+			return err_set(e, ERR_USAGE, "--routes: %s: a budget for a picture means other experts with 4 N steps than with N", name);
+	return 0;
+}
+
+static int parse_routes(struct run *r, struct err *e)
+{
+	if (ask->routes)
+		words_cut_routes(&r->names, ask->routes);
+	else
+		default_routes(r);
+	r->policy = mem_zalloc((size_t)r->names.n, sizeof *r->policy);
+	for (int i = 0; i < r->names.n; i++) {
+		if (policy_parse(r->names.v[i], &r->policy[i], e))
+			return err_prefix(e, "--routes");
+		if (check_policy(r->names.v[i], &r->policy[i], e))
+			return -1;
+		for (int k = 0; k < i; k++)
+			if (!strcmp(r->names.v[k], r->names.v[i]))
+				return err_set(e, ERR_USAGE, "--routes: %s is there twice", r->names.v[i]);
+	}
+	return 0;
+}
+
+/* ---- rows ---- */
+
+static void put_number(json_t *o, const char *name, double v)
+{
+	json_object_set_new(o, name, jsonio_real(v));
+}
+
+/* The row of time i, or with i = steps that of whole trajectories. */
+static void put_row(struct run *r, int route, int64_t i)
+{
+	struct stability_total all = stability_total(r->stability);
+	int whole = i == ask->steps;
+	json_t *o = json_object();
+
+	json_object_set_new(o, "t", whole ? json_string("all") : json_real((double)(ask->steps - i) / (double)ask->steps));
+	json_object_set_new(o, "route", json_string(r->names.v[route]));
+	json_object_set_new(o, "n", json_integer(ask->count));
+	for (int c = 0; c < STABILITY_COLUMNS; c++)
+		put_number(o, stability_names[c], whole ? all.column[c] : stability_at(r->stability, (enum stability_column)c, i));
+	put_number(o, "largest", whole ? all.largest[0] : NAN);
+	put_number(o, "largest_frozen", whole ? all.largest[1] : NAN);
+	put_number(o, "gap", whole ? all.gap : NAN);
+	put_number(o, "path", whole ? all.path : NAN);
+	json_array_append_new(r->rows, o);
+}
+
+static int measure_route(struct run *r, int route, struct progress *show, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+
+	r->mixture = (struct mixture){.k = s->k,
+	                              .d = s->d,
+	                              .expert = s->expert,
+	                              .router = s->router.logits ? &s->router : NULL,
+	                              .policy = r->policy[route],
+	                              .cfg = 1,
+	                              .seed = ask->seed,
+	                              .device = r->device,
+	                              .shares = s->shares};
+	r->plan = (struct stability_plan){.mixture = &r->mixture,
+	                                  .pull = {r->puller, puller_expert, puller_router},
+	                                  .heun = ask->solver,
+	                                  .steps = ask->steps,
+	                                  .every = ask->every,
+	                                  .count = ask->count,
+	                                  .directions = (int)ask->directions,
+	                                  .iteration = {ask->iterations, ask->tolerance, ask->seed},
+	                                  .whole = 1};
+	if (!(r->stability = stability_new(&r->plan, r->batch, e)))
+		return err_prefix(e, "--routes: %s", r->names.v[route]);
+	for (int64_t i = 0; i < ask->count; i += r->batch) {
+		if (progress_tell(show, "trajectories", route * ask->count + i, r->names.n * ask->count))
+			return err_set(e, ERR_AGAIN, "interrupted");
+		if (!stability_add(r->stability, i, ask->count - i < r->batch ? ask->count - i : r->batch, e))
+			return -1;
+	}
+	for (int64_t i = 0; i <= ask->steps; i++)
+		put_row(r, route, i);
+	stability_free(r->stability);
+	r->stability = NULL;
+	return 0;
+}
+
+static int measure(struct run *r, struct err *e)
+{
+	struct progress show = cmd_progress();
+
+	if (!(r->puller = puller_new(&r->ensemble, r->batch, e)))
+		return -1;
+	r->rows = json_array();
+	for (int i = 0; i < r->names.n; i++)
+		if (measure_route(r, i, &show, e))
+			return -1;
+	progress_tell(&show, "trajectories", r->names.n * ask->count, r->names.n * ask->count);
+	return 0;
+}
+
+/* ---- outputs ---- */
+
+static struct stamp *make_stamp(const struct run *r)
+{
+	struct stamp *s = stamp_new("ddm-diagnose");
+	json_t *names = json_array();
+
+	for (int i = 0; i < r->names.n; i++)
+		json_array_append_new(names, json_string(r->names.v[i]));
+	stamp_text(s, "diagnosis", "trajectories");
+	stamp_json(s, "routes", names);
+	stamp_i64(s, "n", ask->count);
+	stamp_i64(s, "steps", ask->steps);
+	stamp_text(s, "solver", diagnose_solvers[ask->solver]);
+	stamp_i64(s, "every", ask->every);
+	stamp_i64(s, "directions", ask->directions);
+	stamp_i64(s, "iterations", ask->iterations);
+	stamp_f64(s, "tolerance", ask->tolerance);
+	stamp_u64(s, "seed", ask->seed);
+	for (int i = 0; i < r->ensemble.files; i++)
+		stamp_input(s, r->ensemble.file[i].name, r->ensemble.file[i].hash);
+	return s;
+}
+
+static int write_json(const struct run *r, const struct stamp *stamp, struct err *e)
+{
+	json_t *o = json_object();
+	int rc;
+
+	json_object_set(o, "stamp", (json_t *)stamp_root(stamp));
+	json_object_set(o, "rows", r->rows);
+	rc = commit_json(ask->json, o, e);
+	json_decref(o);
+	return rc;
+}
+
+/* Make all outputs, unless they exist. The table is written last, so if it exists, the JSON text exists too. */
+static int work(struct run *r, const char *model, struct err *e)
+{
+	struct ensemble_options o = {.policy = policy_of("full"), .mode = CONVERT_MATCH, .device = r->device, .gradient = 1};
+	struct stamp *stamp;
+	int rc;
+
+	r->batch = o.capacity = ask->batch < ask->count ? ask->batch : ask->count;
+	if (ensemble_open(&r->ensemble, model, &o, e))
+		return err_lacking(e, NULL);
+	if (claim_take((const char *const[]){ask->out, ask->json}, 2, e) || check_model(r, model, e) || parse_routes(r, e))
+		return -1;
+	stamp = make_stamp(r);
+	rc = diagnose_finished(ask->out, NULL, ask->json, stamp, e);
+	if (rc > 0)
+		cmd_say("%s: complete, nothing to do", ask->out);
+	if (!rc)
+		rc = measure(r, e) || (ask->json && write_json(r, stamp, e)) || diagnose_table(ask->out, r->rows, stamp, e);
+	stamp_free(stamp);
+	return rc ? -1 : 0;
+}
+
+static void run_release(struct run *r)
+{
+	stability_free(r->stability);
+	puller_free(r->puller);
+	ensemble_release(&r->ensemble);
+	device_free(r->device);
+	json_decref(r->rows);
+	words_release(&r->names);
+	mem_free(r->policy);
+	pool_free(r->pool);
+}
+
+static void trajectories(int n, char **operand, struct err *e)
+{
+	static struct run r;
+
+	(void)n;
+	if ((r.pool = pool_new((int)ask->threads, e)) && (r.device = open_device(ask->device, r.pool, e)))
+		work(&r, operand[0], e);
+	run_release(&r);
+}
+
+const struct diagnosis diagnose_trajectories = {"trajectories", "MODEL", 1, 1, 16, trajectories};

@@ -1,0 +1,88 @@
+# ddm-diagnose trajectories on laws, whose Jacobians are known, and on trained networks.
+. "$(dirname "$0")/tap.sh"
+
+# value FILE COLUMN T ROUTE
+value() {
+	awk -F '\t' -v c="$2" -v t="$3" -v r="$4" 'NR == 1 { sub(/^#/, ""); for (i = 1; i <= NF; i++) if ($i == c) n = i }
+		$1 == t && $2 == r { print $n }' "$1"
+}
+# holds NAME EXPRESSION: an awk expression is true
+holds() {
+	awk "BEGIN { exit !($2) }"
+	tap_result $? "$1" "$2"
+}
+# near NAME VALUE EXPECTED: within 1%, where power iterations stop
+near() { holds "$1" "$2 - ($3) < .01 * (($3) > 0 ? ($3) : -($3)) && ($3) - $2 < .01 * (($3) > 0 ? ($3) : -($3))"; }
+
+# One Gaussian: in a direction of variance T, J is (t - (1 - t) T) / (t^2 + (1 - t)^2 T). All directions of its subspace have the same variance.
+ddm-synth gaussians -k 1 --rank 3 --shape 1x4x4 --floor .2 -o one 2>said || exit 1
+sd=$(sed 's/.*standard deviation \([0-9.]*\) in.*/\1/' said)
+slope() { awk -v t="$1" -v T="$2" 'BEGIN { printf "%.9g", (t - (1 - t) * T) / (t * t + (1 - t) * (1 - t) * T) }'; }
+wide=$(awk -v s="$sd" 'BEGIN { printf "%.9g", s * s + .04 }')
+check "one Gaussian" ddm-diagnose trajectories --iterations 500 --tolerance 1e-6 --json one.json -o one.tsv one/expert_0
+check_grep "the columns" '^#t	route	n	jacobian	jacobian_frozen	mu	mu_frozen	bound	amplification	amplification_frozen	straightness	curv' \
+	one.tsv
+for t in 0.75 0.4 0.1; do
+	near "the norm of J at $t" "$(value one.tsv jacobian $t expert:0)" "$(slope $t .04)"
+	near "mu at $t" "$(value one.tsv mu $t expert:0)" "-($(slope $t "$wide"))"
+done
+product=$(awk -v T="$wide" 'BEGIN { p = 1; for (i = 0; i < 20; i++) { t = 1 - i / 20; p *= 1 - (t - (1 - t) * T) / (t * t + (1 - t) * (1 - t) * T) / 20 }
+	printf "%.9g", p }')
+near "the largest singular value of the map is a product" "$(value one.tsv largest all expert:0)" "$product"
+holds "a random perturbation grows less" "$(value one.tsv amplification all expert:0) < $product && $(value one.tsv amplification all expert:0) > .2"
+check_grep "JSON has the rows" '"amplification_frozen": [0-9]' one.json
+
+# Routing
+ddm-synth gaussians -k 3 --shape 1x4x4 -o law 2>"$ERR" || exit 1
+run="ddm-diagnose trajectories -n 6 --steps 8"
+check "three components" $run -o a.tsv law
+check_out "the default routes" "full top-1 top-2 prior uniform|full " sh -c 'awk "\$1 == \"all\" { print \$2 }" a.tsv | tr "\n" " "'
+near "prior has no routing" "$(value a.tsv amplification all prior)" "$(value a.tsv amplification_frozen all prior)"
+holds "top-1 switches" "$(value a.tsv amplification all top-1) > 2 * $(value a.tsv amplification_frozen all top-1)"
+holds "full has a steeper field with its routing" "$(value a.tsv mu 0.5 full) > $(value a.tsv mu_frozen 0.5 full) + .1"
+check "other batches and threads" $run --batch 4 --threads 3 -o b.tsv law
+check_same "change no byte" a.tsv b.tsv
+check "a finished command again" $run -o a.tsv law
+check_err "says so" 'complete, nothing to do'
+check_exit 73 "other steps" ddm-diagnose trajectories -n 6 --steps 9 -o a.tsv law
+check "Heun's method" $run --solver heun --routes full -o h.tsv law
+holds "is nearer to the limit" "$(value h.tsv gap all full) < $(value a.tsv gap all full)"
+check "every other step" $run --every 2 --routes full -o every.tsv law
+check_out "leaves the others out" "nan" value every.tsv jacobian 0.875 full
+check_out "and keeps its own" "$(value a.tsv jacobian 0.75 full)" value every.tsv jacobian 0.75 full
+
+# Networks: the gradient is the tape's
+ddm-synth -n 300 --labels labels.tsv -o a.tar draw law 2>"$ERR" && ddm-shard -q -a labels.tsv -o shards a.tar || exit 1
+small="--hidden 16 --depth 1 --heads 2 --batch 16 --warmup 2 --validate-samples 0 --seed 1 --lr 3e-3"
+for k in 0 1 2; do
+	# shellcheck disable=SC2086
+	ddm-train -q --model dit-nano/2 $small --predict "$(echo velocity x0 epsilon | cut -d ' ' -f $((k + 1)))" --steps 200 --cluster $k \
+		-o "net/expert_$k" shards 2>"$ERR" || exit 1
+done
+ddm-route-train -q --model dit-nano/2 --hidden 16 --depth 1 --heads 2 --batch 16 --steps 20 -o net/router shards 2>"$ERR" || exit 1
+net="ddm-diagnose trajectories -n 5 --steps 4 --iterations 10 --routes full,top-1,expert:1,expert:2"
+check "networks of three predictions" $net --threads 1 -o net.tsv net
+awk -F '\t' '!/^#/ { for (i = 4; i <= 12; i++) if ($i != $i + 0 || $i <= -1000 || $i >= 1000) bad = 1
+	if ($1 != "all" && $4 <= 0) bad = 1 } END { exit bad }' net.tsv
+tap_result $? "have finite numbers"
+holds "the norm is at least the rate" "$(value net.tsv jacobian 0.5 expert:1) > $(value net.tsv mu 0.5 expert:1)"
+check "the same on other threads" $net --batch 3 --threads 3 -o net2.tsv net
+check_same "is the same" net.tsv net2.tsv
+
+# Refusals
+refuse() {
+	# shellcheck disable=SC2086
+	check_exit "$1" "$2" ddm-diagnose trajectories $4
+	check_err "$2: said" "$3"
+	[ "$(wc -l <"$ERR")" -eq 1 ]
+	tap_result $? "$2: in one line"
+}
+refuse 2 "no cluster" "--routes: oracle: a trajectory from noise has no cluster" "--routes oracle law"
+refuse 2 "no centroids" "--routes: distance\|top-1: weights by distance need centroids" "--routes distance|top-1 law"
+refuse 2 "a budget" "--routes: budget:1: a budget for a picture" "--routes budget:1 law"
+refuse 2 "no router" "this route needs a router" "--routes top-1 one/expert_0"
+refuse 2 "an option of budget" "--timesteps does nothing without COMMAND loss or budget" "--timesteps .5 law"
+refuse 2 "a route twice" "--routes: full is there twice" "--routes full,full law"
+refuse 66 "no model" "none" "none"
+check_exit 2 "a command that is none" ddm-diagnose trajectory law
+check_err "is named" "unknown command 'trajectory'"

@@ -20,12 +20,13 @@ extern const struct diagnosis diagnose_loss, diagnose_budget, diagnose_trajector
 
 /* The command line; ddm-diagnose(1) describes each option. */
 struct diagnose_request {
-	const char *routes, *times, *items, *routing, *json, *out, *device; /* times NULL: the default of the command */
-	int64_t count, batch, threads, steps, every, directions, iterations;
+	/* times NULL: the default of the command */
+	const char *routes, *times, *items, *routing, *centroids, *experts, *json, *out, *device;
+	int64_t count, batch, threads, states, steps, every, directions, iterations;
 	double tolerance;
 	uint64_t seed;
 	int split, split_given, untold, no_verify; /* split: into diagnose_splits */
-	int solver;                                /* into diagnose_solvers */
+	int states_given, solver;                  /* solver: into diagnose_solvers */
 };
 extern struct diagnose_request diagnose_request;
 extern const struct option diagnose_options[];

@@ -138,22 +138,14 @@ static int rows_by_cluster(const struct run *r)
 	return r->ensemble.k > 1 && !r->reference.whole;
 }
 
-/* Make state i of the batch. It depends only on the seed, the state's index and t: the sample follows from the seed and the index, the noise also
- * from t. */
 static void make_state(void *arg, int64_t i, int worker)
 {
 	struct run *r = arg;
 	uint64_t index = (uint64_t)(r->at + i);
-	int64_t d = r->plan.d;
-	struct path_point p = path_at(&path_linear, r->t);
-	uint32_t bits;
-	int own = diagnose_reference_sample(&r->reference, ask->seed, index, r->x0 + i * d);
+	int64_t d = r->plan.d, at = i * d;
+	int own = diagnose_reference_state(&r->reference, ask->seed, index, r->t, d, r->x0 + at, r->eps + at, r->x + at, r->target + at);
 
 	(void)worker;
-	memcpy(&bits, &r->t, sizeof bits);
-	rng_normal(r->eps + i * d, (size_t)d, ask->seed, RNG_METRIC, bits, index);
-	path_noise(&p, r->x + i * d, r->x0 + i * d, r->eps + i * d, d);
-	path_target(&p, PREDICT_VELOCITY, r->target + i * d, r->x0 + i * d, r->eps + i * d, d);
 	r->cluster[i] = rows_by_cluster(r) ? own : 0;
 	r->index[i] = (int64_t)index;
 }

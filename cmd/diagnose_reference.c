@@ -77,6 +77,7 @@ static int load_shards(struct diagnose_reference *r, const char *path, const str
 	    .cluster = DATASET_ALL, .part = SAMPLES_TRAIN, .size = (int)s->size, .channels = s->channels == 1, .verify = o->verify, .pool = o->pool};
 	struct gathered *g = &r->train;
 	struct finite_set set;
+	double sum = 0;
 
 	if (gather(g, path, &from, e))
 		return -1;
@@ -94,6 +95,8 @@ static int load_shards(struct diagnose_reference *r, const char *path, const str
 	if (s->k != 1 && s->k != g->clusters)
 		return err_set(e, ERR_DATA, "%s: %d clusters, but the model has %d", path, g->clusters, s->k);
 	for (int k = 0; s->shares && s->k == g->clusters && k < s->k; k++)
+		sum += s->shares[k];
+	for (int k = 0; sum > 1.5 && k < s->k; k++) /* sizes, not the probabilities of a law */
 		if (s->shares[k] != (double)g->sizes[k]) {
 			cmd_warn("%s: cluster %d has %lld samples, but the model was trained on %.0f: not its training data", path, k,
 			         (long long)g->sizes[k], s->shares[k]);
@@ -127,6 +130,20 @@ int diagnose_reference_sample(const struct diagnose_reference *r, uint64_t seed,
 	pick = (int64_t)rng_permute(index % n, n, seed, RNG_METRIC, index / n);
 	gathered_sample(g, pick, x0);
 	return gathered_cluster(g, pick);
+}
+
+int diagnose_reference_state(const struct diagnose_reference *r, uint64_t seed, uint64_t index, float t, int64_t d, float *x0, float *eps, float *x,
+                             float *target)
+{
+	struct path_point p = path_at(&path_linear, t);
+	uint32_t bits;
+	int own = diagnose_reference_sample(r, seed, index, x0);
+
+	memcpy(&bits, &t, sizeof bits);
+	rng_normal(eps, (size_t)d, seed, RNG_METRIC, bits, index);
+	path_noise(&p, x, x0, eps, d);
+	path_target(&p, PREDICT_VELOCITY, target, x0, eps, d);
+	return own;
 }
 
 void diagnose_reference_release(struct diagnose_reference *r)

@@ -29,6 +29,8 @@ told() {
 
 refused ddm-diagnose --split ddm-diagnose budget --split train model law
 refused ddm-diagnose --no-verify ddm-diagnose budget --no-verify model law
+refused ddm-diagnose --states ddm-diagnose trajectories --states 5 model law
+refused ddm-diagnose --experts ddm-diagnose trajectories --experts x model
 refused ddm-grid --holdout ddm-grid --holdout -o x.png a=pics
 for o in "--fps 2" "--frames 2" "--duplicates" "--seeds 2"; do
 	# shellcheck disable=SC2086

@@ -51,6 +51,36 @@ check "every other step" $run --every 2 --routes full -o every.tsv law
 check_out "leaves the others out" "nan" value every.tsv jacobian 0.875 full
 check_out "and keeps its own" "$(value a.tsv jacobian 0.75 full)" value every.tsv jacobian 0.75 full
 
+# The experts chosen, against the optimum of the law on the trajectories
+check "against a law" $run --experts losses.tsv --json fit.json -o fit.tsv law law
+check_grep "more columns" '	path	disagreement	angle	spread	chosen	best	others	mixed	hit$' fit.tsv
+holds "full has no error" "$(value fit.tsv mixed all full) < 1e-9"
+holds "top-1 has its expert's" "$(value fit.tsv mixed all top-1) == $(value fit.tsv chosen all top-1)"
+awk -F '\t' '!/^#/ { n++; if ($21 > $20 + 1e-12 || $21 > $22 || $24 < 0 || $24 > 1) bad = 1 } END { exit bad || n != 45 }' fit.tsv
+tap_result $? "the best is not worse than the chosen or the others"
+holds "the router chooses better than chance" "$(value fit.tsv hit 0.125 top-1) > .9 && $(value fit.tsv hit all prior) < $(value fit.tsv hit all top-1)"
+check_grep "JSON has the losses" '"n_out": [1-9]' fit.json
+awk -F '\t' '!/^#/ && $1 <= .75 { n++; if ($4 > .3 * $6) bad = 1 } END { exit bad || n != 18 }' losses.tsv
+tap_result $? "experts know their own component only"
+# The loss of an exact expert is the sum over directions of T / ((1 - t)^2 T + t^2), here over 16 directions.
+check "many states" ddm-diagnose trajectories -n 1 --steps 4 --iterations 2 --states 20000 --batch 500 --experts many.tsv -o many-all.tsv one one
+least=$(awk -v T="$wide" 'BEGIN { print (3 * T / (.25 * T + .25) + 13 * .04 / (.25 * .04 + .25)) / 16 }')
+seen=$(awk -F '\t' '$1 == .5 && $2 == 0 { print $4 }' many.tsv)
+holds "an exact expert has the least loss" "$seen / $least > .98 && $seen / $least < 1.02"
+check "other batches and threads" $run --experts losses2.tsv --batch 4 --threads 3 -o fit2.tsv law law
+check_same "change no byte" fit.tsv fit2.tsv
+check_same "nor one of the losses" losses.tsv losses2.tsv
+
+# Against held-out samples, with centroids
+ddm-synth -n 400 --rows rows.npy -o b.tar draw law 2>"$ERR" &&
+	ddm-cluster -q -k 3 --seed 1 --holdout .3 --features rows.npy --centroids-out centroids.npy -o found.tsv b.tar 2>"$ERR" &&
+	ddm-shard -q -a found.tsv -o found b.tar && ddm-exact -o exact found 2>"$ERR" || exit 1
+check "held-out samples" $run --every 3 --centroids centroids.npy --routes 'full,top-1,distance|top-1,uniform|top-1' -o held.tsv exact found
+check_grep "the part is in the stamp" '"split":"holdout","states":200' held.tsv
+holds "top-1 takes the nearest centroid" "$(value held.tsv rank 0.25 top-1) < 1.2"
+holds "a fixed expert does not" "$(value held.tsv rank 0.25 'uniform|top-1') <= 3 && $(value held.tsv others 0.25 top-1) > $(value held.tsv chosen 0.25 top-1)"
+check_out "weights by distance need trajectories" "nan" value held.tsv chosen 0.25 'distance|top-1'
+
 # Networks: the gradient is the tape's
 ddm-synth -n 300 --labels labels.tsv -o a.tar draw law 2>"$ERR" && ddm-shard -q -a labels.tsv -o shards a.tar || exit 1
 small="--hidden 16 --depth 1 --heads 2 --batch 16 --warmup 2 --validate-samples 0 --seed 1 --lr 3e-3"
@@ -78,11 +108,13 @@ refuse() {
 	tap_result $? "$2: in one line"
 }
 refuse 2 "no cluster" "--routes: oracle: a trajectory from noise has no cluster" "--routes oracle law"
-refuse 2 "no centroids" "--routes: distance\|top-1: weights by distance need centroids" "--routes distance|top-1 law"
+refuse 2 "no centroids" "--routes: distance\|top-1: weights by distance need --centroids" "--routes distance|top-1 law"
 refuse 2 "a budget" "--routes: budget:1: a budget for a picture" "--routes budget:1 law"
 refuse 2 "no router" "this route needs a router" "--routes top-1 one/expert_0"
 refuse 2 "an option of budget" "--timesteps does nothing without COMMAND loss or budget" "--timesteps .5 law"
 refuse 2 "a route twice" "--routes: full is there twice" "--routes full,full law"
+refuse 2 "states of nothing" "--states does nothing without SHARDS or a law" "--states 5 law"
+refuse 2 "other clusters" "--experts: the clusters of the model are not the components of law" "--experts x exact law"
 refuse 66 "no model" "none" "none"
 check_exit 2 "a command that is none" ddm-diagnose trajectory law
 check_err "is named" "unknown command 'trajectory'"

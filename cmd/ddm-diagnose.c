@@ -1,4 +1,5 @@
-/* ddm-diagnose: measures the loss of a model, the errors of an ensemble's parts, and the stability of its trajectories. */
+/* ddm-diagnose: measures the loss of a model, the errors of an ensemble's parts, the stability of its trajectories, and what of it goes with the
+ * quality of samples. */
 #include <string.h>
 
 #include "cmd/cmd.h"
@@ -6,15 +7,16 @@
 
 static const struct program program = {
     .name = "ddm-diagnose",
-    .operands = "COMMAND MODEL [SHARDS|LAW]",
+    .operands = "COMMAND MODEL|TABLE [SHARDS|LAW|QUALITY]",
     .about =
 	"Measure a model. COMMAND is loss, which measures the loss of its velocity on samples of SHARDS; budget, which splits the error of its "
-	"velocity, against the optimum of SHARDS or LAW, into the error of the experts and of their weights; or trajectories, which measures how "
-	"stable sampling is under each routing policy.",
+	"velocity, against the optimum of SHARDS or LAW, into the error of the experts and of their weights; trajectories, which measures how "
+	"stable sampling is under each routing policy and how well the chosen experts fit; or correlation, which compares a TABLE of trajectories "
+	"with the QUALITY of each policy's samples.",
     .options = diagnose_options,
 };
 
-static const struct diagnosis *const diagnoses[] = {&diagnose_loss, &diagnose_budget, &diagnose_trajectories};
+static const struct diagnosis *const diagnoses[] = {&diagnose_loss, &diagnose_budget, &diagnose_trajectories, &diagnose_correlation};
 enum { COUNT = sizeof diagnoses / sizeof *diagnoses };
 
 static const struct diagnosis *find(const char *name, struct err *e)
@@ -22,7 +24,7 @@ static const struct diagnosis *find(const char *name, struct err *e)
 	for (int d = 0; d < COUNT; d++)
 		if (!strcmp(name, diagnoses[d]->name))
 			return diagnoses[d];
-	err_set(e, ERR_USAGE, "unknown command '%s'; expected loss, budget or trajectories", name);
+	err_set(e, ERR_USAGE, "unknown command '%s'; expected loss, budget, trajectories or correlation", name);
 	return NULL;
 }
 

@@ -16,7 +16,7 @@ struct diagnosis {
 	void (*run)(int n, char **operand, struct err *e); /* operand: (n) after `name` */
 };
 
-extern const struct diagnosis diagnose_loss, diagnose_budget, diagnose_trajectories;
+extern const struct diagnosis diagnose_loss, diagnose_budget, diagnose_trajectories, diagnose_correlation;
 
 /* The command line; ddm-diagnose(1) describes each option. */
 struct diagnose_request {

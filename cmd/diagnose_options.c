@@ -16,6 +16,7 @@ const char *const diagnose_splits[] = {"train", "holdout", NULL}, *const diagnos
 
 #define FIELD(name) .value = &diagnose_request.name
 #define OF_LOSS .when = {{USE_NEEDS, "1=loss"}}
+#define OF_MODELS .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories"}}
 #define OF_BUDGET .when = {{USE_NEEDS, "1=budget"}}
 #define OF_TRAJECTORIES .when = {{USE_NEEDS, "1=trajectories"}}
 
@@ -24,13 +25,13 @@ const struct option diagnose_options[] = {
     {"--routes", .type = OPTION_TEXT, FIELD(routes), .arg = "LIST",
      .help = "routes, with commas between: policies, and for budget optimum and exact:POLICY (default: all that the model has of full, top-1, "
              "top-2, and others); for loss one policy",
-     OPTION_ALWAYS},
+     OF_MODELS},
     {"--count", 'n', OPTION_INT, FIELD(count), .lo = 1, .hi = 1e9, .arg = "N",
-     .help = "states at each time (default 500), trajectories (default 16), or for loss samples (default 1000)", OPTION_ALWAYS},
-    {"--seed", .type = OPTION_U64, FIELD(seed), .arg = "S", .help = "seed of samples and noise (default 0)", OPTION_ALWAYS},
+     .help = "states at each time (default 500), trajectories (default 16), or for loss samples (default 1000)", OF_MODELS},
+    {"--seed", .type = OPTION_U64, FIELD(seed), .arg = "S", .help = "seed of samples and noise (default 0)", OF_MODELS},
     {"--split", .type = OPTION_CHOICE, FIELD(split), .arg = "PART",
      .help = "part of SHARDS from whose samples states are made (default: train for budget, else holdout)", .choices = diagnose_splits,
-     .given = &diagnose_request.split_given, .when = {{USE_INPUT, "SHARDS, not a law"}}},
+     .given = &diagnose_request.split_given, .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories"}, {USE_INPUT, "SHARDS, not a law"}}},
     OPTION_GROUP("Errors (loss, budget)"),
     {"--timesteps", .type = OPTION_TEXT, FIELD(times), .arg = "LIST",
      .help = "times from .001 to 1 (default: .05,.1,.2, ..., .9,.95,1 for budget, .05,.15, ..., .95 for loss)", .was = "--times",
@@ -58,15 +59,16 @@ const struct option diagnose_options[] = {
     {"--routing", .type = OPTION_TEXT, FIELD(routing), .arg = "FILE", .help = "write a table on the router: accuracy, cross-entropy, calibration",
      OF_BUDGET},
     {"--items", .type = OPTION_TEXT, FIELD(items), .arg = "FILE", .help = "write a table with the loss of every sample at every time", OF_LOSS},
-    {"--json", .type = OPTION_TEXT, FIELD(json), .arg = "FILE", .help = "write everything as JSON", .when = {{USE_NEEDS, "1=budget 1=trajectories"}}},
+    {"--json", .type = OPTION_TEXT, FIELD(json), .arg = "FILE", .help = "write everything as JSON",
+     .when = {{USE_NEEDS, "1=budget 1=trajectories 1=correlation"}}},
     {"--no-verify", .type = OPTION_FLAG, FIELD(no_verify), .help = "do not check the shards' hashes first",
-     .when = {{USE_INPUT, "SHARDS, not a law"}}},
+     .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories"}, {USE_INPUT, "SHARDS, not a law"}}},
     {"--batch", .type = OPTION_INT, FIELD(batch), .lo = 1, .hi = 65536, .arg = "N",
-     .help = "states or trajectories in a batch; changes no result (default 64)", OPTION_ALWAYS},
+     .help = "states or trajectories in a batch; changes no result (default 64)", OF_MODELS},
     {"--threads", .type = OPTION_INT, FIELD(threads), .lo = 0, .hi = 1024, .arg = "N",
-     .help = "threads; changes no result (default: all processors that it may use)", OPTION_ALWAYS},
+     .help = "threads; changes no result (default: all processors that it may use)", OF_MODELS},
     {"--device", .type = OPTION_TEXT, FIELD(device), .arg = "NAME", .help = "auto, cpu, cuda or cuda:N: where networks compute (default auto)",
-     OPTION_ALWAYS},
+     OF_MODELS},
     {"--output", 'o', OPTION_TEXT, FIELD(out), .arg = "FILE", .help = "write the table, or the loss as JSON, to FILE (default -, standard output)",
      OPTION_ALWAYS},
     {0},

@@ -13,7 +13,7 @@ says() {
 
 says "no operand" "too few operands \(0\): expected SHARDS; try 'ddm-train -h'$" ddm-train --cluster 0 -o m
 says "an operand too many" "too many operands \(2\): expected MODEL; try 'ddm-sample -h'$" ddm-sample a b
-says "operands with words" "expected COMMAND MODEL \[SHARDS\|LAW\]; try" ddm-diagnose
+says "operands with words" "expected COMMAND MODEL\|TABLE \[SHARDS\|LAW\|QUALITY\]; try" ddm-diagnose
 says "operands with brackets" "expected KIND \[LABEL=\]FILE\.\.\.; try" ddm-plot
 says "a name of the field" "'--learning-rate'; did you mean --lr; try 'ddm-train -h'$" ddm-train --learning-rate 1e-4
 says "the same with =" "'--learning-rate'; did you mean --lr; try" ddm-train --learning-rate=1e-4

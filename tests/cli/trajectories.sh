@@ -99,6 +99,34 @@ holds "the norm is at least the rate" "$(value net.tsv jacobian 0.5 expert:1) > 
 check "the same on other threads" $net --batch 3 --threads 3 -o net2.tsv net
 check_same "is the same" net.tsv net2.tsv
 
+# Correlation over policies: the gap of h policies in known orders
+check "five policies" $run --iterations 2 --routes 'full,top-1,top-2,prior,uniform|full' -o five.tsv law
+order() { awk -F '\t' -v c="$1" 'NR == 1 { sub(/^#/, ""); for (i = 1; i <= NF; i++) if ($i == c) n = i } $1 == "all" { print $n "\t" $2 }' five.tsv | sort -g; }
+{
+	printf 'route\tfid\tkd\tsame\n'
+	order gap | awk -F '\t' '{ print $2 "\t" NR * NR "\t" 10 - NR "\t1" }'
+} >quality.tsv
+check "the order of the gaps as quality" ddm-diagnose correlation --json cor.json -o cor.tsv five.tsv quality.tsv
+check_grep "it is found" '^fid	gap	5	1	1	0\.0166666667	' cor.tsv
+check_grep "and its reverse" '^kd	gap	5	-1	1	0\.0166666667	' cor.tsv
+check_out "other columns are there, constant ones are not" "0 0" awk '$1 == "fid" && $2 == "path" { p = 1 } $1 == "same" || $2 == "n" { c++ }
+	END { print p - 1, c + 0 }' cor.tsv
+awk -F '\t' 'NR > 2 && !/^#/ && ($4 > 1 || $4 < -1 || $6 < 1 / 60 - 1e-6 || $7 < $6) { bad = 1 } END { exit bad }' cor.tsv
+tap_result $? "no p is below what five policies allow, and corrected ones are larger"
+check_grep "JSON has the rows" '"rho": 1\.0' cor.json
+check "again" ddm-diagnose correlation --json cor.json -o cor.tsv five.tsv quality.tsv
+check_err "is complete" 'complete, nothing to do'
+head -n 3 quality.tsv >few.tsv
+check_exit 65 "two policies" ddm-diagnose correlation five.tsv few.tsv
+check_err "are too few" 'few.tsv: 2 policies; a rank correlation needs at least 3'
+sed 's/^top-2/top-7/' quality.tsv >other.tsv
+check_exit 65 "a policy that was not measured" ddm-diagnose correlation five.tsv other.tsv
+check_err "is named" 'five.tsv has no row "top-7" for whole trajectories'
+check_exit 65 "another table" ddm-diagnose correlation labels.tsv quality.tsv
+check_err "lacks columns" "labels.tsv: no column 't'"
+check_exit 2 "an option of the others" ddm-diagnose correlation --seed 1 five.tsv quality.tsv
+check_err "is refused" '^ddm-diagnose: --seed does nothing without COMMAND loss or budget or trajectories$'
+
 # Refusals
 refuse() {
 	# shellcheck disable=SC2086

@@ -13,6 +13,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "diffusion/gaussians.h"
+#include "diffusion/sampler.h"
 #include "diffusion/stability.h"
 
 enum { D = 6, RANK = 2, KMOST = 2, COUNT = 6, STEPS = 8, DIRECTIONS = 3 };
@@ -658,6 +659,31 @@ static void not_symmetric(void **state)
 	}
 }
 
+/* The trajectories are those of the sampler, to the bit. */
+static void same_as_sampler(void **state)
+{
+	(void)state;
+	for (int heun = 0; heun < 2; heun++) {
+		struct err e = {0};
+		struct bench b;
+		struct sampler how = {.solver = {.kind = heun ? SOLVER_HEUN : SOLVER_EULER, .steps = STEPS, .from = 1}, .seed = 5, .batch = COUNT};
+		const int64_t index[COUNT] = {0, 1, 2, 3, 4, 5};
+		const struct sampler_call call = {.n = COUNT, .index = index};
+		const struct trajectory *y;
+		struct sampler_state *st;
+		float x[COUNT * D];
+
+		start(&b, KMOST, "top-1,full@.5", heun, COUNT);
+		how.mixture = &b.mixture;
+		assert_non_null(st = sampler_new(&how, &e));
+		assert_int_equal(sampler_run(st, x, &call, NULL, NULL, &e), 0);
+		assert_non_null(y = stability_add(b.s, 0, COUNT, &e));
+		assert_memory_equal(x, y->x + STEPS * COUNT * D, sizeof x);
+		sampler_free(st);
+		stability_free(b.s);
+	}
+}
+
 static void batches(void **state)
 {
 	struct bench a, b;
@@ -685,8 +711,9 @@ static void batches(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(gaussian),  cmocka_unit_test(refinement),    cmocka_unit_test(routed),
-	                                   cmocka_unit_test(transpose), cmocka_unit_test(not_symmetric), cmocka_unit_test(batches)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(gaussian),       cmocka_unit_test(refinement),    cmocka_unit_test(routed),
+	                                   cmocka_unit_test(transpose),      cmocka_unit_test(not_symmetric), cmocka_unit_test(batches),
+	                                   cmocka_unit_test(same_as_sampler)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

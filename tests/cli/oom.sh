@@ -13,6 +13,9 @@ least=50
 sweep 0 x ddm-report -q -o x a=one.1.json b=two.1.json
 sweep 0 x ddm-compare -k fd -o x a=one.1.json a=one.2.json a=one.3.json b=two.1.json b=two.2.json b=two.3.json
 sweep 120 x ddm-cluster -q --threads 1 -k 2 --holdout .25 -o x pics
+sweep 40 x ddm-cluster -q --threads 1 -k 2 --method ward --soft 2 -o x pics
+sweep 40 x ddm-cluster -q --threads 1 -k 2 --method spectral --neighbours 3 --seeds 2 -o x pics
+sweep 30 "" ddm-cluster -q --threads 1 --rate a.tsv --against cluster --table a.tsv pics
 sweep 100 x ddm-shard -q -a a.tsv --holdout .25 -o x pics
 sweep 40 x ddm-encode -q -m "$SRC/tests/golden/autokl" --threads 1 -o x pics
 sweep 30 x.npy ddm-encode -q -m "$SRC/tests/golden/pretrained/dinov2-224" --threads 1 -o x.npy pics

@@ -195,11 +195,15 @@ static int soften(struct clustering *c, struct err *e)
 
 double clustering_memberships(const struct clustering *c)
 {
-	int64_t further = 0;
+	int64_t n = c->f.count[0], more = c->r->soft - 1, all = n;
 
-	for (int64_t i = 0; c->further[0] && i < c->f.count[0] * (c->r->soft - 1); i++)
-		further += c->further[0][i] >= 0;
-	return c->f.count[0] ? 1 + (double)further / (double)c->f.count[0] : 1;
+	for (int64_t i = 0; i < n && c->further[0]; i++) {
+		const int32_t *further = c->further[0] + i * more;
+
+		for (int at = 0; at < more && further[at] != c->cluster[0][i]; at++) /* at the own cluster the list begins again */
+			all++;
+	}
+	return n ? (double)all / (double)n : 1;
 }
 
 static int partition_by_features(struct clustering *c, struct err *e)

@@ -17,7 +17,7 @@ struct cluster_request {
 	int64_t fine, neighbours;
 	int64_t restarts, iterations;
 	double balance;
-	int64_t soft;  /* 0, or a sample is in this many of its nearest clusters: cluster/soft.h */
+	int64_t soft;  /* 0, or the places of a sample in its nearest clusters: cluster/soft.h */
 	double margin; /* 0, or as there */
 	uint64_t seed;
 	const char *features;         /* "hogcolor", "random", the name of a network, or the path of a .npy with a row per sample */

@@ -157,14 +157,14 @@ static int write_report(const struct clustering *c, struct err *e)
 	return rc;
 }
 
-/* "4 0", or "-" for none. */
+/* "4 0" */
 static void put_further(struct tsv_writer *t, const int32_t *further, int n)
 {
 	struct str text = {0};
 
-	for (int i = 0; i < n && further[i] >= 0; i++)
+	for (int i = 0; i < n; i++)
 		str_printf(&text, "%s%d", i ? " " : "", (int)further[i]);
-	tsv_put(t, text.len ? str_text(&text) : "-");
+	tsv_put(t, str_text(&text));
 	str_release(&text);
 }
 

@@ -35,7 +35,7 @@ int clustering_is_blind(const struct cluster_request *r);
 /* The cluster of sample i. */
 int clustering_of(const struct clustering *c, int64_t i);
 
-/* Mean number of clusters of a training sample. */
+/* Mean number of different clusters of a training sample. */
 double clustering_memberships(const struct clustering *c);
 
 /* The options of the method, and its seed. */

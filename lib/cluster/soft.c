@@ -45,8 +45,8 @@ static void search_task(void *arg, int64_t task, int worker)
 			further[at] = c;
 			held += held < s->more;
 		}
-		for (; held < s->more; held++)
-			further[held] = -1;
+		for (int at = held; at < s->more; at++)
+			further[at] = (at - held) % (held + 1) ? further[(at - held) % (held + 1) - 1] : s->cluster[i];
 	}
 }
 

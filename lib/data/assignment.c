@@ -132,12 +132,6 @@ static int add_further(struct assignment *a, int64_t row, const char *text, cons
 	if (parse_i64(text, 0, CLUSTERS_MOST - 1, &v) || (tsv_is_ours(a->table) && v >= a->clusters))
 		return err_set(e, ERR_DATA, "%s:%lld: also '%.100s': expected the numbers of further clusters with blanks between, or '-'", path,
 		               (long long)tsv_line(a->table, row), text);
-	for (int64_t i = a->further_at[row]; i < *end; i++)
-		if (a->further[i] == v)
-			v = a->number[row];
-	if (v == a->number[row])
-		return err_set(e, ERR_DATA, "%s:%lld: also '%.100s': the sample is in that cluster already", path, (long long)tsv_line(a->table, row),
-		               text);
 	if (*end - a->further_at[row] == ASSIGNMENT_CLUSTERS - 1)
 		return err_set(e, ERR_DATA, "%s:%lld: a sample in more than %d clusters", path, (long long)tsv_line(a->table, row),
 		               ASSIGNMENT_CLUSTERS);

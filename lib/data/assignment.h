@@ -8,7 +8,7 @@
 #include "core/err.h"
 #include "file/tsv.h"
 
-enum { ASSIGNMENT_CLUSTERS = 16 }; /* most clusters of a sample */
+enum { ASSIGNMENT_CLUSTERS = 16 }; /* most clusters of a sample, those that occur again included */
 
 /* Columns of an assignment, checked: key, cluster, and split ("train", "holdout") if there is one. */
 struct assignment {
@@ -29,13 +29,14 @@ struct assignment {
  * row. A split column decides what is held out; without one, assignment_get applies the fraction `holdout` to each key (hash_holdout), and with a
  * negative `holdout` all rows are training data. ERR_DATA if `holdout` is not negative and differs from the "holdout" of the table's stamp. If the
  * stamp has none, assignment_get compares the split column with `holdout`. A column "also" holds the further clusters of each sample, numbers with
- * blanks between, the nearest first, or "-" for none. Release with assignment_release, after an error too. */
+ * blanks between, or "-" for none (assignment_further). Release with assignment_release, after an error too. */
 int assignment_load(struct assignment *a, const char *path, double holdout, struct err *e);
 void assignment_release(struct assignment *a);
 
 /* Cluster and split of a row (*held: 1 if it is held out). ERR_DATA if the column and the fraction disagree. */
 int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *held, struct err *e);
-/* The further clusters of a row, all different and other than its cluster: returns their number, below ASSIGNMENT_CLUSTERS. *further: borrowed. */
+/* The further clusters of a row: returns their number, below ASSIGNMENT_CLUSTERS. A sample counts in each cluster as often as that occurs among its
+ * cluster and these. *further: borrowed. */
 int assignment_further(const struct assignment *a, int64_t row, const int32_t **further);
 
 #endif

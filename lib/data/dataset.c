@@ -32,6 +32,7 @@ struct part {
 	struct shard *shard;
 	char *path;
 	int64_t first; /* index of its first sample */
+	int64_t count; /* samples in it; if they count several times, the indices begin again after them */
 	int cluster;
 };
 
@@ -345,9 +346,9 @@ static int open_parts(struct dataset *d, struct err *e)
 
 		if (!wanted(d, r))
 			continue;
-		d->part[d->parts] = (struct part){NULL, manifest_shard_path(&d->manifest, i), d->info.count, r->cluster};
+		d->part[d->parts] = (struct part){NULL, manifest_shard_path(&d->manifest, i), d->info.count, r->samples, r->cluster};
 		job.row[d->parts++] = i;
-		d->info.count += r->samples;
+		d->info.count += r->samples * r->copies;
 	}
 	job.err = mem_zalloc((size_t)d->parts, sizeof *job.err);
 	pool_run(d->o.pool, d->parts, open_task, &job);
@@ -537,6 +538,7 @@ int dataset_item(struct dataset *d, int64_t i, struct dataset_item *it, struct e
 	uint8_t empty = SLOT_EMPTY;
 
 	it->cluster = p->cluster;
+	i = p->first + (i - p->first) % p->count;
 	if (i < d->cached && atomic_load_explicit(&d->state[i], memory_order_acquire) == SLOT_READY) {
 		for (int k = 0; k < PIECES; k++)
 			piece[k] = d->cache + (size_t)i * d->stride + d->at[k];
@@ -575,5 +577,5 @@ const char *dataset_key(struct dataset *d, int64_t i)
 {
 	const struct part *p = find(d, i);
 
-	return shard_key(p->shard, i - p->first);
+	return shard_key(p->shard, (i - p->first) % p->count);
 }

@@ -31,7 +31,7 @@ struct dataset_options {
 
 /* Facts of the whole SHARDS directory and of the opened part. */
 struct dataset_info {
-	int64_t count; /* samples in this part */
+	int64_t count; /* samples in this part; a sample of several clusters as often as it counts (manifest_shared_name) */
 	int channels, height, width;
 	int arrays;                      /* samples are arrays, not pictures */
 	int clusters;                    /* K of the directory */

@@ -51,7 +51,7 @@ static int open_manifest(struct samples *s, const char *dir, const char *prefix,
 
 		if (strncmp(r->path, prefix, strlen(prefix)))
 			continue;
-		if (manifest_is_also(r) && !strstr(prefix, "cluster-"))
+		if (r->further && !strstr(prefix, "cluster-"))
 			continue;
 		if ((s->o.part == SAMPLES_TRAIN && r->holdout) || (s->o.part == SAMPLES_HOLDOUT && !r->holdout))
 			continue;

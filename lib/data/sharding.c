@@ -14,7 +14,7 @@
 #include "file/notfinite.h"
 #include "file/shard.h"
 
-enum { BATCH = 64, BATCH_BYTES = 1 << 24, STREAMS = 4 };
+enum { BATCH = 64, BATCH_BYTES = 1 << 24 };
 
 /* The shard being written for one cluster and split. */
 struct stream {
@@ -27,6 +27,7 @@ struct stream {
 struct item {
 	int stream;                             /* -1: there is an error instead */
 	int further, also[ASSIGNMENT_CLUSTERS]; /* further streams */
+	int places;                             /* how often it counts besides the first time */
 	struct shard_frame frame;
 	struct err err;
 };
@@ -41,7 +42,9 @@ struct sharding {
 	struct sharding_options o;
 	struct assignment *a;
 	char *stamp;
-	struct stream *stream; /* [STREAMS * clusters]: training, held out; then both for samples that belong to another cluster first */
+	struct stream
+	    *stream; /* [streams]: training and held out of each cluster; then both for 2, 3, .. copies; then all of that for further samples */
+	int streams;
 	struct manifest_row *row;
 	int64_t rows;
 	uint8_t *seen; /* [rows of the assignment] */
@@ -55,14 +58,26 @@ struct sharding {
 	struct err err;         /* of appending */
 };
 
+/* The stream of a cluster and split, where each sample counts as `copies`. */
+static int stream_of(const struct sharding *z, int cluster, int held, int further, int copies)
+{
+	return ((further * MANIFEST_COPIES + copies - 1) * 2 + held) * z->a->clusters + cluster;
+}
+
+static int stream_held(const struct sharding *z, int i)
+{
+	return i / z->a->clusters % 2;
+}
+
 static int stream_open(struct sharding *z, int i, struct err *e)
 {
 	struct stream *t = &z->stream[i];
 	struct shard_options so = {.level = z->o.level, .stamp = z->stamp};
+	int kind = i / z->a->clusters / 2;
 	char *path, *slash;
 	int rc;
 
-	t->name = (i < 2 * z->a->clusters ? manifest_name : manifest_also_name)(i % z->a->clusters, i / z->a->clusters % 2, t->number++);
+	t->name = manifest_shared_name(i % z->a->clusters, stream_held(z, i), kind / MANIFEST_COPIES, kind % MANIFEST_COPIES + 1, t->number++);
 	path = path_join(z->dir, t->name);
 	slash = strrchr(path, '/');
 	*slash = 0;
@@ -77,7 +92,7 @@ static int stream_open(struct sharding *z, int i, struct err *e)
 static int stream_close(struct sharding *z, int i, struct err *e)
 {
 	struct stream *t = &z->stream[i];
-	struct manifest_row r = {.path = t->name, .cluster = i % z->a->clusters, .holdout = i / z->a->clusters % 2};
+	struct manifest_row r = {.path = t->name, .cluster = i % z->a->clusters, .holdout = stream_held(z, i)};
 	int rc = shard_commit(t->w, &r, e);
 
 	t->w = NULL;
@@ -118,17 +133,29 @@ static int place(struct sharding *z, const struct sample *x, struct item *it, st
 {
 	int64_t row = tsv_lookup(z->a->table, x->key);
 	const int32_t *further;
-	int cluster, held;
+	int cluster, held, n, own = 1;
 
 	if (row < 0)
 		return err_set(e, ERR_DATA, "%s: the sample \"%s\" is not in the assignment", x->origin, x->key);
 	z->seen[row] = 1;
 	if (note(z, x, e) || assignment_get(z->a, row, &cluster, &held, e))
 		return -1;
-	it->further = assignment_further(z->a, row, &further);
-	for (int i = 0; i < it->further; i++)
-		it->also[i] = (2 + held) * z->a->clusters + further[i];
-	return held * z->a->clusters + cluster;
+	n = assignment_further(z->a, row, &further);
+	it->further = 0;
+	for (int i = 0; i < n; i++) {
+		int copies = 1, first = 1;
+
+		for (int j = 0; j < n; j++) {
+			copies += j != i && further[j] == further[i];
+			first &= j >= i || further[j] != further[i];
+		}
+		if (further[i] == cluster)
+			own++;
+		else if (first)
+			it->also[it->further++] = stream_of(z, further[i], held, 1, copies);
+	}
+	it->places = n;
+	return stream_of(z, cluster, held, 0, own);
 }
 
 /* Reject NaN and infinity: training would skip every step with such a sample. */
@@ -204,8 +231,8 @@ static int item_append(struct sharding *z, const struct item *it, struct err *e)
 	for (int i = 0; i < it->further; i++)
 		if (stream_append(z, it->also[i], it, e))
 			return -1;
-	z->result->further += it->further;
-	if (it->stream < z->a->clusters)
+	z->result->further += it->places;
+	if (!stream_held(z, it->stream))
 		z->result->train++;
 	else
 		z->result->held++;
@@ -300,7 +327,7 @@ static int finish(struct sharding *z, struct sharding_result *r, struct samples 
 {
 	char digest[65];
 
-	for (int i = 0; i < STREAMS * z->a->clusters; i++)
+	for (int i = 0; i < z->streams; i++)
 		if (z->stream[i].w && stream_close(z, i, e))
 			return -1;
 	r->shards = z->rows;
@@ -334,14 +361,15 @@ int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, 
 	if (!z.o.shard_size)
 		z.o.shard_size = (uint64_t)256 << 20;
 	z.stamp = stamp_line(stamp);
-	z.stream = mem_zalloc(STREAMS * (size_t)a->clusters, sizeof *z.stream);
+	z.streams = (a->further_at ? 4 * MANIFEST_COPIES : 2) * a->clusters;
+	z.stream = mem_zalloc((size_t)z.streams, sizeof *z.stream);
 	z.seen = mem_zalloc((size_t)tsv_rows(a->table), 1);
 	rc = z.packer ? fill(&z, e) : -1;
 	if (!rc)
 		rc = check_unused(&z, r, s, e);
 	if (!rc)
 		rc = finish(&z, r, s, stamp, e);
-	for (int i = 0; i < STREAMS * a->clusters; i++) {
+	for (int i = 0; i < z.streams; i++) {
 		shard_abort(z.stream[i].w);
 		mem_free(z.stream[i].name);
 	}

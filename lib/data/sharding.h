@@ -22,13 +22,13 @@ struct sharding_options {
 
 struct sharding_result {
 	int64_t train, held, shards; /* samples of each part, each counted once; shards */
-	int64_t further;             /* times that a sample was written to a further cluster */
+	int64_t further;             /* times that samples count besides the first (assignment_further) */
 	int names_lacking;           /* the samples name fewer classes than there are, so no names are kept */
 	int64_t unused;              /* rows of the assignment without a sample, ignored with skip_bad */
 };
 
-/* Fill `dir` (an outdir's temporary folder): cluster-K/NNNNNN.tar.zst, holdout/cluster-K/..., for samples of several clusters also-NNNNNN.tar.zst in
- * the further ones, MANIFEST.tsv, SHA256SUMS. `stamp` goes into every shard. The manifest's stamp also has the samples' digest and the facts
+/* Fill `dir` (an outdir's temporary folder): cluster-K/NNNNNN.tar.zst, holdout/cluster-K/..., for samples of several clusters the shards of
+ * manifest_shared_name, MANIFEST.tsv, SHA256SUMS. `stamp` goes into every shard. The manifest's stamp also has the samples' digest and the facts
  * "classes" (1 + the largest class), "equal_sizes" (of all pictures), "partition" and "cluster_names" (of the assignment), "class_names" (of the
  * samples). A sample that is missing in the assignment, or a row without a sample, is ERR_DATA naming the key, or is counted as bad if the iterator
  * skips bad samples. */

@@ -27,18 +27,13 @@ char *manifest_name(int cluster, int holdout, int64_t number)
 	return str_new("%scluster-%d/%06lld.tar.zst", holdout ? "holdout/" : "", cluster, (long long)number);
 }
 
-#define ALSO "also-"
-
-char *manifest_also_name(int cluster, int holdout, int64_t number)
+char *manifest_shared_name(int cluster, int holdout, int further, int copies, int64_t number)
 {
-	return str_new("%scluster-%d/" ALSO "%06lld.tar.zst", holdout ? "holdout/" : "", cluster, (long long)number);
-}
+	char *times = copies > 1 ? str_new("x%d-", copies) : mem_strdup("");
+	char *name = str_new("%scluster-%d/%s%s%06lld.tar.zst", holdout ? "holdout/" : "", cluster, further ? "also-" : "", times, (long long)number);
 
-int manifest_is_also(const struct manifest_row *r)
-{
-	const char *slash = strrchr(r->path, '/');
-
-	return slash && !strncmp(slash + 1, ALSO, strlen(ALSO));
+	mem_free(times);
+	return name;
 }
 
 char *manifest_shard_path(const struct manifest *m, int64_t i)
@@ -71,18 +66,30 @@ void manifest_release(struct manifest *m)
 	*m = (struct manifest){0};
 }
 
-/* Only names that this toolkit gives are accepted, so that a manifest cannot name files outside its folder. */
-static int name_is_ours(const char *path, int cluster, int holdout)
+/* Only names that this toolkit gives are accepted, so that a manifest cannot name files outside its folder. Fills r->further and r->copies. */
+static int name_is_ours(struct manifest_row *r)
 {
-	char *head = str_new("%scluster-%d/", holdout ? "holdout/" : "", cluster);
-	size_t n = strlen(head), digits = 0;
+	char *head = str_new("%scluster-%d/", r->holdout ? "holdout/" : "", r->cluster);
+	size_t n = strlen(head), digits;
+	const char *name = r->path + n;
+	int same = !strncmp(r->path, head, n);
 
-	if (!strncmp(path, head, n)) {
-		n += strncmp(path + n, ALSO, strlen(ALSO)) ? 0 : strlen(ALSO);
-		digits = strspn(path + n, "0123456789");
-	}
 	mem_free(head);
-	return digits >= 6 && !strcmp(path + n + digits, ".tar.zst");
+	if (!same)
+		return 0;
+	r->further = !strncmp(name, "also-", 5);
+	name += r->further ? 5 : 0;
+	r->copies = 1;
+	if (*name == 'x') {
+		r->copies = name[1] == '1' && name[2] >= '0' && name[2] <= '6' ? 10 + name[2] - '0'
+		            : name[1] >= '2' && name[1] <= '9'                 ? name[1] - '0'
+		                                                               : 0;
+		name += r->copies > 9 ? 3 : 2;
+		if (!r->copies || *name++ != '-')
+			return 0;
+	}
+	digits = strspn(name, "0123456789");
+	return digits >= 6 && !strcmp(name + digits, ".tar.zst");
 }
 
 static int is_sha256(const char *text)
@@ -110,10 +117,10 @@ static int take_row(struct manifest *m, const struct tsv *t, const int *c, int64
 	r->last_key = mem_strdup(tsv_get(t, i, c[LAST_KEY]));
 	r->cluster = (int)cluster;
 	r->holdout = !strcmp(split, splits[1]);
-	if (!name_is_ours(r->path, r->cluster, r->holdout))
+	if (!name_is_ours(r))
 		return err_set(e, ERR_DATA, "%s:%lld: '%.200s' is not the place of a %s shard of cluster %d", where, (long long)i + 3, r->path, split,
 		               r->cluster);
-	(r->holdout ? m->held : m->train)[r->cluster] += r->samples;
+	(r->holdout ? m->held : m->train)[r->cluster] += r->samples * r->copies;
 	return 0;
 }
 

@@ -1,5 +1,5 @@
-/* A SHARDS folder: cluster-K/NNNNNN.tar.zst (training part), holdout/cluster-K/NNNNNN.tar.zst (held-out part), in both also-NNNNNN.tar.zst
- * with further samples if a sample can be in several clusters, MANIFEST.tsv
+/* A SHARDS folder: cluster-K/NNNNNN.tar.zst (training part), holdout/cluster-K/NNNNNN.tar.zst (held-out part), in both
+ * also-, x2- and also-x2-NNNNNN.tar.zst if a sample can be in several clusters (manifest_shared_name), MANIFEST.tsv
  * (columns path bytes samples sha256 first_key last_key cluster split; its stamp carries "clusters") and SHA256SUMS for
  * sha256sum -c. K is 0-based and unpadded. */
 #ifndef DDM_FILE_MANIFEST_H
@@ -23,8 +23,8 @@ struct manifest {
 	struct manifest_row *rows; /* sorted by path */
 	int64_t n;
 	int clusters;    /* K, empty clusters included */
-	int64_t *train;  /* [clusters] samples in the training part, further ones included */
-	int64_t *held;   /* [clusters] samples in the held-out part, further ones included */
+	int64_t *train;  /* [clusters] samples in the training part, as often as they count */
+	int64_t *held;   /* [clusters] samples in the held-out part, as often as they count */
 	char sha256[65]; /* of MANIFEST.tsv */
 	char *stamp;     /* JSON line */
 	struct manifest_file *file;
@@ -56,8 +56,9 @@ int manifest_check_file(const struct manifest *m, int i, struct err *e);
 char *manifest_shard_path(const struct manifest *m, int64_t i); /* dir/path */
 char *manifest_name(int cluster, int holdout, int64_t number);  /* "holdout/cluster-3/000017.tar.zst" */
 
-/* Shards of samples that belong to another cluster first: "holdout/cluster-3/also-000017.tar.zst". All samples are in the other shards. */
-char *manifest_also_name(int cluster, int holdout, int64_t number);
-int manifest_is_also(const struct manifest_row *r);
+/* Shards for samples of several clusters: "holdout/cluster-3/also-x2-000017.tar.zst". further: their own cluster is another, where they are, too.
+ * copies: each counts as so many samples in training, from 1 to MANIFEST_COPIES. */
+enum { MANIFEST_COPIES = 16 };
+char *manifest_shared_name(int cluster, int holdout, int further, int copies, int64_t number);
 
 #endif

@@ -73,6 +73,8 @@ struct manifest_row {
 	char *first_key, *last_key;
 	int cluster;
 	int holdout; /* 1: split "holdout", 0: "train" */
+	int further; /* 1: samples whose own cluster is another (manifest_shared_name) */
+	int copies;  /* a sample counts as so many; 0 in a row to be written: the name tells */
 };
 
 /* Writes by the commit protocol. Caller ends with shard_commit or shard_abort. `o` may be NULL. */

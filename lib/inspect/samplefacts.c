@@ -526,7 +526,7 @@ static void manifest_facts(json_t *o, const struct manifest *m, const struct fac
 		json_array_append_new(clusters, cluster_row(m, c, train));
 	for (int64_t i = 0; i < m->n; i++) {
 		bytes += (int64_t)m->rows[i].bytes;
-		further += manifest_is_also(m->rows + i) ? m->rows[i].samples : 0;
+		further += m->rows[i].samples * (m->rows[i].copies - !m->rows[i].further);
 		if (f->full)
 			json_array_append_new(list, shard_row(m->rows + i));
 	}

@@ -68,7 +68,8 @@ PEERS = $(PEER_C:$(SRC)/%.c=$(B)/%)
 
 # The tests on the GPU: the kernels' own, those of tests/op/test_emulated* with the GPU in the place of the emulation, and those of
 # tests/cuda. In a build without CUDA they hold the emulated kernels, so that they can be tried (DDM_TEST_DEVICE=far or emulated).
-REMOTE_C = $(filter-out %/test_emulated_training.c %/test_emulated_encoders.c %/test_emulated_kmeans.c %/test_emulated_runtime.c,\
+REMOTE_C = $(filter-out %/test_emulated_training.c %/test_emulated_encoders.c %/test_emulated_kmeans.c %/test_emulated_runtime.c \
+	%/test_emulated_residual.c,\
 	$(wildcard $(SRC)/tests/op/test_emulated*.c))
 REMOTE = $(REMOTE_C:$(SRC)/tests/op/%.c=$(B)/tests/cuda/%)
 WHOLE = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/test_*.c))
@@ -140,6 +141,7 @@ CONTRACTED = $(if $(shell $(CC) $(ARCH_FLAGS) -dM -E -x c /dev/null | grep -E '_
 EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,$(filter-out %/cuda.cu %/cublaslt_cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
 $(filter $(B)/tests/op/test_emulated% $(B)/tests/op/test_product,$(TESTS)): $(EMULATED)
 $(B)/tests/op/test_product $(B)/tests/op/test_cublaslt: $(B)/tests/op/fakelt.o
+$(B)/tests/op/test_emulated_residual: $(B)/tests/cuda/wholestep.o
 # The CUDA device on a stand-in for the runtime.
 $(B)/tests/op/test_emulated_runtime: $(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o
 $(B)/tests/op/emulatedcuda.o: $(SRC)/kernels/cuda.cu $(SRC)/tests/op/emulate.h $(SRC)/tests/op/fakecuda.h $(B)/flags

@@ -1,14 +1,16 @@
-/* GATE and GATE_GRAD on the GPU. If many rows share one row of the gate, a thread keeps eight of its columns in registers. */
+/* GATE and GATE_GRAD on the GPU. If many rows share one row of the gate, a thread keeps eight of its columns in registers. x, y and dy belong to the
+ * residual stream, which may be float beside a bfloat16 h and dh. */
 #include "kernels/group.h"
 
 enum { ROWS = 4 /* processed at a time, so that their loads overlap */ };
 
 enum { Y, X, G, H, GATE_ARRAYS };
 
-template <int BF16>
+/* X_BF16: whether x and y are bfloat16; H_BF16: whether h is. */
+template <int X_BF16, int H_BF16>
 static __global__ void __launch_bounds__(TEAM) gate_packs(struct groups g, struct reals y, struct reals x, struct reals gate, struct reals h)
 {
-	const struct reals out = {y.p, BF16}, in = {x.p, BF16}, by = {h.p, BF16};
+	const struct reals out = {y.p, X_BF16}, in = {x.p, X_BF16}, by = {h.p, H_BF16};
 	int64_t col = threadIdx.x * PACK;
 
 	for (int64_t item = blockIdx.x; col < g.cols && item < g.kept * g.groups; item += gridDim.x) {
@@ -47,11 +49,11 @@ static __global__ void gate_any(struct strided s, struct reals y, struct reals x
 	}
 }
 
-/* Whether the packed kernels can process these arrays. All but the gate must have one type. */
+/* Whether the packed kernels can process arrays of these places and strides. */
 static int gate_packed(const struct groups *g, const struct array *const *arrays, int n, int gate)
 {
 	for (int a = 0; a < n; a++)
-		if (!groups_packs(g, arrays[a]) || (a != gate && arrays[a]->dtype != arrays[0]->dtype))
+		if (!groups_packs(g, arrays[a]))
 			return 0;
 	return groups_common(g, gate);
 }
@@ -62,13 +64,16 @@ static void gate_run(const struct op_call *c)
 	struct groups g = groups_of(&c->out[0], arrays, GATE_ARRAYS, group_varies(&c->out[0], &c->in[1]));
 	struct reals y = reals_of(arrays[Y]), x = reals_of(arrays[X]), gate = reals_of(arrays[G]), h = reals_of(arrays[H]);
 	struct strided s;
+	int packs = y.bf16 == x.bf16 && (h.bf16 || !x.bf16) && gate_packed(&g, arrays, GATE_ARRAYS, G);
 
 	if (!array_count(&c->out[0]))
 		return;
-	if (gate_packed(&g, arrays, GATE_ARRAYS, G) && y.bf16)
-		LAUNCH(c, gate_packs<1>, blocks_of(g.kept * g.groups), team_of(g.cols), g, y, x, gate, h);
-	else if (gate_packed(&g, arrays, GATE_ARRAYS, G))
-		LAUNCH(c, gate_packs<0>, blocks_of(g.kept * g.groups), team_of(g.cols), g, y, x, gate, h);
+	if (packs && x.bf16)
+		LAUNCH(c, (gate_packs<1, 1>), blocks_of(g.kept * g.groups), team_of(g.cols), g, y, x, gate, h);
+	else if (packs && h.bf16)
+		LAUNCH(c, (gate_packs<0, 1>), blocks_of(g.kept * g.groups), team_of(g.cols), g, y, x, gate, h);
+	else if (packs)
+		LAUNCH(c, (gate_packs<0, 0>), blocks_of(g.kept * g.groups), team_of(g.cols), g, y, x, gate, h);
 	else {
 		s = strided_of(&c->out[0], arrays, GATE_ARRAYS);
 		LAUNCH(c, gate_any, blocks_for(s.count), BLOCK, s, y, x, gate, h);
@@ -77,12 +82,12 @@ static void gate_run(const struct op_call *c)
 
 enum { B_DH, B_DY, B_G, B_H, BACK_ARRAYS, B_DG = BACK_ARRAYS, BACK_ALL };
 
-/* part [kept][groups][cols]: receives the sums of dy h; NULL: not computed. */
-template <int BF16>
+/* DY_BF16: whether dy is bfloat16; H_BF16: whether h and dh are. part [kept][groups][cols]: receives the sums of dy h; NULL: not computed. */
+template <int DY_BF16, int H_BF16>
 static __global__ void __launch_bounds__(TEAM)
     gate_grad_packs(struct groups g, struct reals dh, struct reals dy, struct reals gate, struct reals h, float *part)
 {
-	const struct reals out = {dh.p, BF16}, from = {dy.p, BF16}, by = {h.p, BF16}, sums = {part, 0};
+	const struct reals out = {dh.p, H_BF16}, from = {dy.p, DY_BF16}, by = {h.p, H_BF16}, sums = {part, 0};
 	int64_t col = threadIdx.x * PACK;
 
 	for (int64_t item = blockIdx.x; col < g.cols && item < g.kept * g.groups; item += gridDim.x) {
@@ -139,10 +144,12 @@ static void gate_grad_fused(const struct op_call *c, const struct groups *g, con
 	struct reals dh = reals_of(arrays[B_DH]), dy = reals_of(arrays[B_DY]), gate = reals_of(arrays[B_G]), h = reals_of(arrays[B_H]);
 	float *part = dg->data ? (float *)c->scratch : NULL;
 
-	if (dh.bf16)
-		LAUNCH(c, gate_grad_packs<1>, blocks_of(g->kept * g->groups), team_of(g->cols), *g, dh, dy, gate, h, part);
+	if (dy.bf16)
+		LAUNCH(c, (gate_grad_packs<1, 1>), blocks_of(g->kept * g->groups), team_of(g->cols), *g, dh, dy, gate, h, part);
+	else if (h.bf16)
+		LAUNCH(c, (gate_grad_packs<0, 1>), blocks_of(g->kept * g->groups), team_of(g->cols), *g, dh, dy, gate, h, part);
 	else
-		LAUNCH(c, gate_grad_packs<0>, blocks_of(g->kept * g->groups), team_of(g->cols), *g, dh, dy, gate, h, part);
+		LAUNCH(c, (gate_grad_packs<0, 0>), blocks_of(g->kept * g->groups), team_of(g->cols), *g, dh, dy, gate, h, part);
 	if (part)
 		LAUNCH(c, groups_add, blocks_of(g->kept * ((g->cols + WARP - 1) / WARP)), BLOCK, *g, B_DG, reals_of(dg), g->cols, part, g->cols);
 }
@@ -152,8 +159,10 @@ static void gate_grad_run(const struct op_call *c)
 	const struct array *dg = &c->out[1], *const arrays[BACK_ALL] = {&c->out[0], &c->in[0], &c->in[1], &c->in[2], dg};
 	const struct array *x = &c->in[0];
 	struct groups g = groups_of(x, arrays, BACK_ALL, group_varies(x, dg->data ? dg : &c->in[1]));
+	int dy16 = arrays[B_DY]->dtype == DT_BF16, h16 = arrays[B_H]->dtype == DT_BF16, dh16 = arrays[B_DH]->dtype == DT_BF16;
 
-	if (array_count(x) && gate_packed(&g, arrays, BACK_ARRAYS, B_G) && (!dg->data || dg->shape[dg->rank - 1] == g.cols)) {
+	if (array_count(x) && dh16 == h16 && (h16 || !dy16) && gate_packed(&g, arrays, BACK_ARRAYS, B_G) &&
+	    (!dg->data || dg->shape[dg->rank - 1] == g.cols)) {
 		gate_grad_fused(c, &g, arrays);
 		return;
 	}

@@ -1,5 +1,6 @@
 /* NORM and NORM_GRAD on the GPU. A row of up to 4096 columns is read once and held in registers, eight columns per thread; the block sums it for
- * the mean, and then the squared deviations. The kernels for other shapes read rows several times. */
+ * the mean, and then the squared deviations. The kernels for other shapes read rows several times. x may be a float residual stream among bfloat16
+ * activations, so the types of the rows are parameters of the templates. */
 #include "kernels/group.h"
 
 enum { ROWS = 4, ROWS_GRAD = 2 /* processed at a time, so that their loads and sums overlap */ };
@@ -100,9 +101,10 @@ static __device__ inline void norm_stats(const struct norm *k, float x[N][PACK],
 		rstd[i] = 1.f / sqrtf(rstd[i] / (float)cols + k->eps);
 }
 
-template <int BF16> static __global__ void __launch_bounds__(TEAM) norm_packs(struct groups g, struct norm k)
+/* X_BF16, Y_BF16: whether x and y are bfloat16. */
+template <int X_BF16, int Y_BF16> static __global__ void __launch_bounds__(TEAM) norm_packs(struct groups g, struct norm k)
 {
-	const struct reals out = {k.y.p, BF16}, in = {k.x.p, BF16};
+	const struct reals out = {k.y.p, Y_BF16}, in = {k.x.p, X_BF16};
 	int idle = threadIdx.x * PACK >= g.cols;
 	int64_t col = idle ? 0 : threadIdx.x * PACK;
 
@@ -177,16 +179,18 @@ static void norm_run(const struct op_call *c)
 	                 (float *)c->out[1].data, (float)(c->attr.norm.one_plus != 0),
 	                 (float)c->attr.norm.eps, c->attr.norm.kind == NORM_LAYER};
 	int64_t items = g.kept * g.groups;
-	int packs = k.y.bf16 == k.x.bf16;
+	int packs = k.y.bf16 || !k.x.bf16;
 
 	for (int a = 0; a < NORM_ARRAYS; a++)
 		packs &= a == STATS || groups_packs(&g, arrays[a]);
 	if (!items || !g.cols)
 		return;
 	if (packs && k.x.bf16)
-		LAUNCH(c, norm_packs<1>, blocks_of(items), team_of(g.cols), g, k);
+		LAUNCH(c, (norm_packs<1, 1>), blocks_of(items), team_of(g.cols), g, k);
+	else if (packs && k.y.bf16)
+		LAUNCH(c, (norm_packs<0, 1>), blocks_of(items), team_of(g.cols), g, k);
 	else if (packs)
-		LAUNCH(c, norm_packs<0>, blocks_of(items), team_of(g.cols), g, k);
+		LAUNCH(c, (norm_packs<0, 0>), blocks_of(items), team_of(g.cols), g, k);
 	else
 		LAUNCH(c, norm_any, blocks_of(g.kept * g.summed), threads_for(g.cols), g, k);
 }
@@ -218,11 +222,11 @@ static __device__ inline void grad_values(float x[PACK], const float dy[PACK], c
 		x[j] = rstd * (dy[j] * scale[j] - m1 - x[j] * m2);
 }
 
-/* part [kept][groups][2][cols]: receives the sums of dy xhat and of dy. */
-template <int BF16> static __global__ void __launch_bounds__(TEAM) norm_grad_packs(struct groups g, struct norm_grad k, float *part)
+/* DY_BF16: whether dy is bfloat16; X_BF16: whether x, acc and dx are. part [kept][groups][2][cols]: receives the sums of dy xhat and of dy. */
+template <int DY_BF16, int X_BF16> static __global__ void __launch_bounds__(TEAM) norm_grad_packs(struct groups g, struct norm_grad k, float *part)
 {
 	enum { N = ROWS_GRAD };
-	const struct reals from = {k.dy.p, BF16}, in = {k.x.p, BF16}, plus = {k.acc.p, BF16}, to = {k.dx.p, BF16};
+	const struct reals from = {k.dy.p, DY_BF16}, in = {k.x.p, X_BF16}, plus = {k.acc.p, X_BF16}, to = {k.dx.p, X_BF16};
 	const struct reals sums = {part, 0};
 	int idle = threadIdx.x * PACK >= g.cols;
 	int64_t col = idle ? 0 : threadIdx.x * PACK;
@@ -325,12 +329,12 @@ static int same_shape(const struct array *a, const struct array *b)
 	return 1;
 }
 
-/* Whether norm_grad_packs can be used: one type, whole packs, a scale shared by the rows of a group, and both sums over the same rows. */
+/* Whether norm_grad_packs can be used: its types, whole packs, a scale shared by the rows of a group, and both sums over the same rows. */
 static int norm_grad_packed(const struct groups *g, const struct norm_grad *k, const struct array *const *arrays)
 {
 	const struct array *dscale = arrays[G_DSCALE], *dshift = arrays[G_DSHIFT];
 
-	if (k->dy.bf16 != k->x.bf16 || k->dx.bf16 != k->x.bf16 || (k->acc.p && k->acc.bf16 != k->x.bf16))
+	if ((k->x.bf16 && !k->dy.bf16) || k->dx.bf16 != k->x.bf16 || (k->acc.p && k->acc.bf16 != k->x.bf16))
 		return 0;
 	for (int a = 0; a < GRAD_ARRAYS; a++)
 		if (a != G_STATS && !groups_packs(g, arrays[a]))
@@ -344,9 +348,11 @@ static void norm_grad_fused(const struct op_call *c, const struct groups *g, con
 	float *part = (float *)c->scratch;
 
 	if (k->x.bf16)
-		LAUNCH(c, norm_grad_packs<1>, blocks_of(items), team_of(g->cols), *g, *k, part);
+		LAUNCH(c, (norm_grad_packs<1, 1>), blocks_of(items), team_of(g->cols), *g, *k, part);
+	else if (k->dy.bf16)
+		LAUNCH(c, (norm_grad_packs<1, 0>), blocks_of(items), team_of(g->cols), *g, *k, part);
 	else
-		LAUNCH(c, norm_grad_packs<0>, blocks_of(items), team_of(g->cols), *g, *k, part);
+		LAUNCH(c, (norm_grad_packs<0, 0>), blocks_of(items), team_of(g->cols), *g, *k, part);
 	for (int o = 0; o < 2; o++)
 		if (c->out[1 + o].data)
 			LAUNCH(c, groups_add, blocks_of(g->kept * tiles), BLOCK, *g, G_DSCALE + o, reals_of(&c->out[1 + o]), g->cols,

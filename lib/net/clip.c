@@ -153,12 +153,12 @@ static struct tensor *block(const struct layers *l, const struct clip_config *c,
 	                                        .heads = c->heads,
 	                                        .queries = queries,
 	                                        .causal = causal});
-	x = op_add(t, queries < x->shape[1] ? op_slice(t, x, 1, 0, queries) : x, h);
+	x = tape_float(t, op_add(t, queries < x->shape[1] ? op_slice(t, x, 1, 0, queries) : x, h));
 	h = layer_norm(l, x, "ln_2", c->eps);
 	h = layer_linear(l, h, "mlp.c_fc", &(struct linear){.out = c->wide, .act = c->quick ? 0 : UNARY_GELU_ERF + 1});
 	if (c->quick)
 		h = quick_gelu(t, h);
-	return op_add(t, x, layer_linear(l, h, "mlp.c_proj", &(struct linear){.out = c->hidden}));
+	return tape_float(t, op_add(t, x, layer_linear(l, h, "mlp.c_proj", &(struct linear){.out = c->hidden})));
 }
 
 /* (B, hidden) by the matrix [hidden, projection]. */
@@ -179,7 +179,7 @@ static void record_text(struct recording *r, const void *config, const int64_t *
 
 	(void)size;
 	h = op_embed(l->t, layer_param(l, "token_embedding.weight", 2, table), op_reshape(l->t, ids, 1, flat));
-	h = op_add(l->t, op_reshape(l->t, h, 3, tokens), layer_param(l, "positional_embedding", 2, pos));
+	h = tape_float(l->t, op_add(l->t, op_reshape(l->t, h, 3, tokens), layer_param(l, "positional_embedding", 2, pos)));
 	for (int64_t i = 0; i < c->depth; i++) {
 		struct layers b = layers_in(l, "transformer.resblocks.%d.", (int)i);
 
@@ -204,7 +204,7 @@ static void record_vision(struct recording *r, const void *config, const int64_t
 	part[1] = layer_patches(l, recording_input(r, DT_F32, 3, x, 1), "conv1", c->patch, &(struct linear){.out = c->hidden, .no_bias = 1});
 	part[0] = op_repeat(l->t, op_reshape(l->t, layer_param(l, "class_embedding", 1, &c->hidden), 3, one));
 	h = op_add(l->t, op_concat(l->t, 1, 2, part), layer_param(l, "positional_embedding", 2, pos));
-	h = layer_norm(l, h, "ln_pre", c->eps);
+	h = tape_float(l->t, layer_norm(l, h, "ln_pre", c->eps));
 	for (int64_t i = 0; i < c->depth; i++) {
 		struct layers b = layers_in(l, "transformer.resblocks.%d.", (int)i);
 

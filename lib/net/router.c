@@ -13,7 +13,7 @@ static struct tensor *with_class_token(const struct trunk *k, struct tensor *tok
 	int64_t shape[3] = {1, 1, k->c->hidden};
 	struct tensor *both[2] = {op_repeat(k->l.t, layer_param_init(&k->l, "cls_token", 3, shape, 0, init_small)), tokens};
 
-	return op_concat(k->l.t, 1, 2, both);
+	return tape_float(k->l.t, op_concat(k->l.t, 1, 2, both));
 }
 
 /* Linear, GELU, LayerNorm, GELU, Linear on the class token: logits (B, clusters). */

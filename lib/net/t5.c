@@ -112,13 +112,13 @@ static void record(struct recording *r, const void *config, const int64_t *size)
 
 	(void)size;
 	h = op_embed(t, layer_param(&r->l, "shared.weight", 2, table), op_reshape(t, ids, 1, flat));
-	h = op_reshape(t, h, 3, tokens);
+	h = tape_float(t, op_reshape(t, h, 3, tokens));
 	bias = record_bias(&encoder, c, bucket, mask);
 	for (int64_t i = 0; i < c->depth; i++) {
 		struct layers look = layers_in(&encoder, "block.%d.layer.0.", (int)i), think = layers_in(&encoder, "block.%d.layer.1.", (int)i);
 
-		h = op_add(t, h, attention(&look, c, layer_rms(&look, h, "layer_norm", c->eps), bias));
-		h = op_add(t, h, perceptron(&think, c, layer_rms(&think, h, "layer_norm", c->eps)));
+		h = tape_float(t, op_add(t, h, attention(&look, c, layer_rms(&look, h, "layer_norm", c->eps), bias)));
+		h = tape_float(t, op_add(t, h, perceptron(&think, c, layer_rms(&think, h, "layer_norm", c->eps))));
 	}
 	recording_output(r, op_copy(t, layer_rms(&encoder, h, "final_layer_norm", c->eps)));
 }

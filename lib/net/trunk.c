@@ -45,7 +45,8 @@ struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x)
 	struct init positions = {.kind = INIT_FILL, .a = c->position_scale > 0 ? c->position_scale : 1, .fill = positions_fill};
 	struct tensor *h = layer_patches(&k->l, x, k->names->patch, c->patch, &patches);
 
-	return op_add(k->l.t, h, layer_param_init(&k->l, "pos_embed", 3, pos, c->learned_positions ? 0 : PARAM_FROZEN, positions));
+	h = op_add(k->l.t, h, layer_param_init(&k->l, "pos_embed", 3, pos, c->learned_positions ? 0 : PARAM_FROZEN, positions));
+	return tape_float(k->l.t, h);
 }
 
 struct tensor *trunk_time(const struct trunk *k, struct tensor *time)
@@ -91,9 +92,9 @@ struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *
 	h = layer_linear(&l, act, k->names->modulation, &(struct linear){.out = 6 * k->c->hidden, .init = init_zero});
 	op_unstack(t, op_reshape(t, h, 4, six), 1, m);
 	h = self_attention(k, &l, op_norm(t, x, m[1], m[0], NORM_LAYER, trunk_eps(k->c), 1));
-	x = op_gate(t, x, m[2], h);
+	x = tape_float(t, op_gate(t, x, m[2], h));
 	h = mlp(k, &l, op_norm(t, x, m[4], m[3], NORM_LAYER, second_eps(k->c), 1));
-	x = op_gate(t, x, m[5], h);
+	x = tape_float(t, op_gate(t, x, m[5], h));
 	tape_block_end(t);
 	return x;
 }
@@ -168,10 +169,10 @@ struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct t
 	h = modulation_table(k, &l, k->names->table, 6);
 	op_unstack(t, op_add(t, modulation, op_reshape(t, h, 3, six)), 1, m);
 	h = self_attention(k, &l, op_norm(t, x, m[1], m[0], NORM_LAYER, trunk_eps(k->c), 1));
-	x = op_gate(t, x, m[2], h);
-	x = op_add(t, x, cross_attention(k, &l, x, text, mask));
+	x = tape_float(t, op_gate(t, x, m[2], h));
+	x = tape_float(t, op_add(t, x, cross_attention(k, &l, x, text, mask)));
 	h = mlp(k, &l, op_norm(t, x, m[4], m[3], NORM_LAYER, second_eps(k->c), 1));
-	x = op_gate(t, x, m[5], h);
+	x = tape_float(t, op_gate(t, x, m[5], h));
 	tape_block_end(t);
 	return x;
 }

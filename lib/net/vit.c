@@ -187,7 +187,7 @@ static struct tensor *record_tokens(const struct layers *l, const struct vit_con
 	if (c->registers)
 		part[n++] = op_repeat(t, layer_param(l, "register_tokens", 3, registers));
 	part[n++] = op_add(t, patches, rest);
-	return op_concat(t, 1, n, part);
+	return tape_float(t, op_concat(t, 1, n, part));
 }
 
 static struct tensor *perceptron(const struct layers *l, const struct vit_config *c, struct tensor *x)
@@ -206,7 +206,7 @@ static struct tensor *perceptron(const struct layers *l, const struct vit_config
 /* x + scale h, or x + h without layer_scale. */
 static struct tensor *residual(const struct layers *l, const struct vit_config *c, struct tensor *x, struct tensor *h, const char *scale)
 {
-	return c->layer_scale ? op_gate(l->t, x, layer_param(l, scale, 1, &c->hidden), h) : op_add(l->t, x, h);
+	return tape_float(l->t, c->layer_scale ? op_gate(l->t, x, layer_param(l, scale, 1, &c->hidden), h) : op_add(l->t, x, h));
 }
 
 /* One transformer block: (B, read, H). Only the first `read` tokens are computed, as queries and in the MLP. */

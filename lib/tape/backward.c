@@ -29,6 +29,7 @@ static struct storage *storage_clone(struct tape *t, struct storage *s)
 	if (!s->clone) {
 		fresh = tensor_new(t, s->dtype, 1, &n, 0);
 		fresh->st->tensors = 0;
+		fresh->st->exact = s->exact;
 		s->clone = fresh->st;
 	}
 	return s->clone;
@@ -106,12 +107,14 @@ static void node_backward(struct tape *t, int i, struct tensor **map)
 		root = original.in[j]->root;
 		assert(g && g->rank == root->rank && !memcmp(g->shape, root->shape, (size_t)g->rank * sizeof *g->shape));
 		g = batched_as(t, g, root);
+		g->st->exact |= root->float_grad;
 		sum = t->grad[root->id];
 		if (before[j] && !v.acc[j]) {
 			assert(sum == before[j]);
 			sum = NULL;
 		}
 		t->grad[root->id] = sum ? op_add(t, sum, g) : g;
+		t->grad[root->id]->st->exact |= root->float_grad;
 	}
 }
 

@@ -52,6 +52,21 @@ void tape_keep(struct tape *t, struct tensor *x)
 	x->st->keep = 1;
 }
 
+struct tensor *tape_float(struct tape *t, struct tensor *x)
+{
+	assert(!t->grads);
+	x->st->exact = 1;
+	return tape_float_grad(t, x);
+}
+
+struct tensor *tape_float_grad(struct tape *t, struct tensor *x)
+{
+	assert(!t->grads && x->root == x);
+	(void)t;
+	x->float_grad = 1;
+	return x;
+}
+
 void tape_block_begin(struct tape *t)
 {
 	assert(!t->block);

@@ -33,6 +33,7 @@ struct tensor {
 	int64_t shape[ARRAY_RANK], stride[ARRAY_RANK]; /* at capacity; strides in elements */
 	int batched;                                   /* dimension 0 scales with the batch */
 	int needs_grad;
+	int float_grad;      /* tape_float_grad */
 	struct tensor *root; /* itself, or the tensor that it broadcasts */
 	struct storage *st;
 	int64_t offset; /* elements into the storage */
@@ -60,6 +61,12 @@ void tape_freeze(struct tape *t);
 
 /* Keep a tensor's value readable after the run. Its strides stay the same: a view remains a view. */
 void tape_keep(struct tape *t, struct tensor *x);
+
+/* Store x and its gradient in float, also where the plan stores intermediates in bfloat16. For sums of many terms, such as a residual stream,
+ * where each rounding adds to those before it. tape_float_grad: only the gradient, which is a sum if several ops read x. x has memory of its own (it
+ * is no view) or is a view of which the whole may be float. Call them before tape_backward; they return x. */
+struct tensor *tape_float(struct tape *t, struct tensor *x);
+struct tensor *tape_float_grad(struct tape *t, struct tensor *x);
 
 /* Nodes recorded between begin and end form a block. With tape_recompute(t, 1) before tape_backward the intermediates of a block
  * are computed again from its inputs when its gradient is needed, instead of being kept. Blocks do not nest. */
@@ -90,7 +97,7 @@ void tape_then(struct tape *t, int node, void (*then)(void *arg, struct device *
 struct plan_options {
 	int no_reuse;     /* every intermediate has memory of its own */
 	int poison;       /* fill the arena with NaN before a run and each value's memory after its last use */
-	int bf16;         /* store intermediates in bfloat16, except kept ones and those that an op declares exact */
+	int bf16;         /* store intermediates in bfloat16, except kept ones, those of tape_float and those that an op declares exact */
 	int bf16_weights; /* op_linear, op_conv and their gradients read parameters in bfloat16 (tape_bind_bf16); op_linear's bias too,
 	                     if its output is bfloat16 */
 };

@@ -21,6 +21,7 @@ struct operand {
 	int limit;            /* > 0: DT_I32 indices below it */
 	int like;             /* > 0: has the same values as input like - 1 */
 	int exact;            /* stays float when the others are bfloat16 */
+	int finer;            /* with exact: its values are not rounded to bfloat16 first, because the op must not round them either */
 	int free;             /* the op allows any strides: try dimensions in reverse order too */
 	double scale, shift;  /* filled with scale * normal + shift; scale 0 is 1 */
 	const double *values; /* used in place of random values, one per element in memory; or NULL */
@@ -48,7 +49,8 @@ struct optest {
 void optest_run(const struct optest *t);
 
 /* Compare another kernel of the same op, in host memory, with the CPU's float kernel: in float within tol of the largest value (0: same bits), and
- * in bfloat16 within that plus half a unit in the last place. Strides are dense, padded and, if the op allows it, reversed; also in place. */
+ * in bfloat16 within that plus, for outputs that are not `exact`, half a unit in the last place. Strides are dense, padded and, if the op allows
+ * it, reversed; also in place. */
 void optest_twin(const struct optest *t, const struct kernel *twin, double tol);
 
 /* Run k on c in host memory. Kernels other than the CPU's run through optest_remote if it is set. */

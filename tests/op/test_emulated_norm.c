@@ -208,6 +208,45 @@ static void gated(void **state)
 	mem_free(v);
 }
 
+/* A float residual stream in a network of bfloat16: NORM reads float rows and writes bfloat16 ones, GATE adds bfloat16 rows to float ones, and their
+ * gradients do so backwards. The stream's values need more than 8 bits, so a kernel that rounded them would fail. */
+static void residual_stream(void **state)
+{
+	(void)state;
+	for (int i = 0; i < NORMS; i++) {
+		struct optest t, g;
+
+		make(i, &t);
+		t.in[0].exact = t.in[0].finer = 1;
+		optest_twin(&t, &kernel_norm_cuda, 4e-6);
+		g = (struct optest){.name = "NORM_GRAD",
+		                    .op = OP_NORM_GRAD,
+		                    .attr = t.attr,
+		                    .nin = 5,
+		                    .nout = 3,
+		                    .in = {t.out[0], t.in[0], t.out[1], t.in[1], t.in[0]},
+		                    .out = {t.in[0], summed(&t.in[1]), summed(&t.in[2])},
+		                    .in_place = 5};
+		optest_twin(&g, &kernel_norm_grad_cuda, 2e-5);
+	}
+	for (size_t i = 0; i < sizeof gates / sizeof *gates; i++) {
+		struct operand h = {.rank = gates[i].rank, .batch = 1}, x, g;
+		struct optest t = {.name = "GATE", .op = OP_GATE, .nin = 3, .nout = 1, .in_place = 1, .samples = 1};
+		struct optest back = {.name = "GATE_GRAD", .op = OP_GATE_GRAD, .nin = 3, .nout = 2};
+
+		memcpy(h.shape, gates[i].shape, sizeof h.shape);
+		g = x = h;
+		g.bcast = gates[i].bcast;
+		x.exact = x.finer = 1;
+		t.in[0] = t.out[0] = back.in[0] = x;
+		t.in[1] = back.in[1] = g;
+		t.in[2] = back.in[2] = back.out[0] = h;
+		back.out[1] = summed(&g);
+		optest_twin(&t, &kernel_gate_cuda, 1.2e-7);
+		optest_twin(&back, &kernel_gate_grad_cuda, 4e-6);
+	}
+}
+
 /* As in an adaLN block: rows lie within wider ones; scale, shift and gate are chunks of one vector per sample, and so are their gradients. At offset
  * 0 everything is aligned to 16 bytes, at offset 1 nothing is. */
 enum { B = 2, T = 21, C = 40, WIDE = 6 * C };
@@ -356,9 +395,9 @@ static void any_batch(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(values),    cmocka_unit_test(large_mean), cmocka_unit_test(gradients),
-	                                   cmocka_unit_test(one_apart), cmocka_unit_test(gated),      cmocka_unit_test(within_wider_rows),
-	                                   cmocka_unit_test(many_rows), cmocka_unit_test(any_batch)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(residual_stream),   cmocka_unit_test(values),    cmocka_unit_test(large_mean),
+	                                   cmocka_unit_test(gradients),         cmocka_unit_test(one_apart), cmocka_unit_test(gated),
+	                                   cmocka_unit_test(within_wider_rows), cmocka_unit_test(many_rows), cmocka_unit_test(any_batch)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 	cond = trunk_time(&k, k.c->reversed ? reversed(t, in->time) : in->time);
 	if (in->label)
 		cond = op_add(t, cond, op_embed(t, layer_param_init(&k.l, "y_embedder.embedding_table.weight", 2, table, 0, init_small), in->label));
-	act = op_unary(t, cond, UNARY_SILU);
+	act = tape_float_grad(t, op_unary(t, cond, UNARY_SILU));
 	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block(&k, i, tokens, act);
 	act = layer_linear(&k.l, act, "final_layer.adaLN_modulation.1", &(struct linear){.out = 2 * h, .edge = 1, .init = init_zero});

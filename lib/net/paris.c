@@ -22,6 +22,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 	modulation = trunk_modulation(&k, time, "t_block.1");
 	text = layer_linear(&k.l, in->text, "text_proj",
 	                    &(struct linear){.out = k.c->hidden, .edge = 1, .init = init_xavier(c->text_width, k.c->hidden)});
+	tape_float_grad(t, text);
 	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block_single(&k, i, tokens, modulation, text, NULL);
 	return trunk_final_single(&k, tokens, time);

@@ -56,6 +56,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 	text = layer_linear(&k.l, in->text, "y_embedder.y_proj.fc1",
 	                    &(struct linear){.out = k.c->hidden, .act = UNARY_GELU_TANH + 1, .edge = 1, .init = init_small});
 	text = layer_linear(&k.l, text, "y_embedder.y_proj.fc2", &(struct linear){.out = k.c->hidden, .edge = 1, .init = init_small});
+	tape_float_grad(t, text);
 	null_text(&k);
 	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block_single(&k, i, tokens, modulation, text, in->mask);

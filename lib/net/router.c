@@ -32,7 +32,8 @@ static struct tensor *head(const struct trunk *k, struct tensor *tokens)
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
 	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &paris_names};
-	struct tensor *tokens = with_class_token(&k, trunk_tokens(&k, in->x)), *act = op_unary(t, trunk_time(&k, in->time), UNARY_SILU);
+	struct tensor *tokens = with_class_token(&k, trunk_tokens(&k, in->x));
+	struct tensor *act = tape_float_grad(t, op_unary(t, trunk_time(&k, in->time), UNARY_SILU));
 
 	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block(&k, i, tokens, act);

@@ -102,10 +102,10 @@ struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *
 struct tensor *trunk_modulation(const struct trunk *k, struct tensor *time, const char *prefix)
 {
 	int64_t six[4] = {time->shape[0], 6, 1, k->c->hidden};
-	struct tensor *h = op_unary(k->l.t, time, UNARY_SILU);
+	struct tensor *h = op_unary(k->l.t, tape_float_grad(k->l.t, time), UNARY_SILU);
 
 	h = layer_linear(&k->l, h, prefix, &(struct linear){.out = 6 * k->c->hidden, .edge = 1, .init = init_small});
-	return op_reshape(k->l.t, h, 4, six);
+	return tape_float_grad(k->l.t, op_reshape(k->l.t, h, 4, six));
 }
 
 /* Queries, keys and values of a cross-attention, from one packed weight [3 H, H] as in torch.nn.MultiheadAttention. */

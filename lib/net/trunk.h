@@ -38,7 +38,8 @@ struct trunk {
 struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x);
 /* The time embedding (B, H): sinusoid of time_scale t, Linear, SiLU, Linear. */
 struct tensor *trunk_time(const struct trunk *k, struct tensor *time);
-/* One adaLN-zero block on tokens (B, T, H); act (B, H) = SiLU of the conditioning. */
+/* One adaLN-zero block on tokens (B, T, H); act (B, H) = SiLU of the conditioning. What all blocks read (act, modulation and text here and below)
+ * should be given to tape_float_grad: its gradient is a sum over the blocks. trunk_modulation does so for its own arguments and result. */
 struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *tokens, struct tensor *act);
 
 /* adaLN-single (Chen et al. 2023, PixArt-alpha): one modulation for all blocks, to which each block adds its own table. */

@@ -1,6 +1,6 @@
-/* The residual stream of a transformer and its gradient are float in a bfloat16 plan, so that blocks do not add up roundings of it. Against a float
- * step, at depth 28 on these kernels, the output is off by .0038 and the worst gradient by .013; with a bfloat16 stream they were .0110 and .0194.
- * The bounds lie between. */
+/* In a bfloat16 plan the residual stream of a transformer and its gradient are float, and so is the gradient of what all blocks read, so that blocks
+ * do not add up roundings. At depth 28 on these kernels the output differs from a float step's by .0038 and the worst gradient by .0088; with a
+ * bfloat16 stream these were .0110 and .0194, and .0130 for the gradient with only the stream in float. The bounds lie between. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,13 +27,12 @@ static struct net_config tiny(const struct net_def *def, int64_t depth)
 }
 
 /* Arena bytes of a training step of one sample; check, or NULL, sees every node that is run. */
-static int64_t planned(const struct net_config *c, int bf16, int recompute, void (*check)(const struct node *n, int *found))
+static int64_t planned(const struct net_config *c, int bf16, int recompute, void (*check)(const struct node *n, int *found), int *found)
 {
 	struct device *d = device_emulated(NULL);
 	struct params p = {0};
 	struct loss_tape l;
 	int64_t bytes;
-	int found[OP_COUNT] = {0};
 
 	loss_record(&l, c, &p, DT_F32, 1, 1, recompute);
 	tape_layout(l.tape, d, &(struct plan_options){.bf16 = bf16, .bf16_weights = bf16});
@@ -41,11 +40,6 @@ static int64_t planned(const struct net_config *c, int bf16, int recompute, void
 	for (int i = 0; check && i < l.tape->nnodes; i++)
 		if (l.tape->node[i].live)
 			check(&l.tape->node[i], found);
-	if (check) { /* the recomputed blocks repeat their gates, but for the last, which nothing reads */
-		assert_true(found[OP_GATE] >= 2 * DEEP && (!recompute || found[OP_GATE] >= 3 * DEEP));
-		assert_int_equal(found[OP_NORM_GRAD], 2 * DEEP + 1);
-		assert_int_equal(found[OP_GATE_GRAD], 2 * DEEP);
-	}
 	tape_free(l.tape);
 	params_release(&p);
 	device_free(d);
@@ -74,16 +68,48 @@ static void types(const struct node *n, int *found)
 	}
 }
 
+static const struct net_def *const defs[] = {&net_dit, &net_paris, &net_pixart};
+
 static void is_float(void **state)
 {
-	static const struct net_def *const defs[] = {&net_dit, &net_paris, &net_pixart};
-
 	(void)state;
 	for (int k = 0; k < 3; k++)
 		for (int recompute = 0; recompute < 2; recompute++) {
 			struct net_config c = tiny(defs[k], DEEP);
+			int found[OP_COUNT] = {0};
 
-			planned(&c, 1, recompute, types);
+			planned(&c, 1, recompute, types, found);
+			assert_true(found[OP_GATE] >= (recompute ? 3 : 2) * DEEP); /* recomputed: not the last of a block, which nothing reads */
+			assert_int_equal(found[OP_NORM_GRAD], 2 * DEEP + 1);
+			assert_int_equal(found[OP_GATE_GRAD], 2 * DEEP);
+		}
+}
+
+/* What all blocks read, the conditioning and the text, has a gradient that is a sum over the blocks. Each term and each partial sum is float, and so
+ * are the gradients of shift, scale and gate that the terms are made of. */
+static void sums(const struct node *n, int *found)
+{
+	found[n->op] += !n->again;
+	if (n->op == OP_NORM_GRAD)
+		assert_true(n->out[1]->dtype == DT_F32 && n->out[2]->dtype == DT_F32);
+	if (n->op == OP_GATE_GRAD)
+		assert_true(n->out[1]->dtype == DT_F32);
+	if (n->op != OP_ADD || !found[OP_NORM_GRAD] || n->again)
+		return; /* not a sum of gradients */
+	assert_true(n->in[0]->dtype == DT_F32 && n->in[1]->dtype == DT_F32 && n->out[0]->dtype == DT_F32);
+	found[OP_VIEW]++;
+}
+
+static void gradients_of_what_blocks_share(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 3; k++)
+		for (int recompute = 0; recompute < 2; recompute++) {
+			struct net_config c = tiny(defs[k], DEEP);
+			int found[OP_COUNT] = {0};
+
+			planned(&c, 1, recompute, sums, found);
+			assert_true(found[OP_VIEW] >= (k ? 3 : 1) * (DEEP - 1)); /* the modulation; also the text, for keys and for values */
 		}
 }
 
@@ -97,7 +123,7 @@ static void bytes_of_a_block(void **state)
 	(void)state;
 	for (int recompute = 0; recompute < 2; recompute++) {
 		struct net_config small = tiny(&net_dit, 12), large = tiny(&net_dit, 20);
-		int64_t block = (planned(&large, 1, recompute, NULL) - planned(&small, 1, recompute, NULL)) / 8,
+		int64_t block = (planned(&large, 1, recompute, NULL, NULL) - planned(&small, 1, recompute, NULL, NULL)) / 8,
 			least = recompute ? 4 : 16 * 2 + 2 * 4;
 
 		print_message("%s: %.2f bytes per token and channel\n", recompute ? "recomputed" : "kept", (double)block / STATE);
@@ -118,7 +144,7 @@ static void error_of_a_deep_network(void **state)
 	step_run(&got, &c, d, &(struct step_options){ROWS, ROWS, 1, .times = 1});
 	out = step_distance(got.out, want.out, want.outs);
 	grads = step_gradient_error(&got, &want, &which);
-	assert_true(out < 6e-3 && grads < 1.6e-2);
+	assert_true(out < 6e-3 && grads < 1.1e-2);
 	assert_true(out > 1e-4); /* the plan is not float throughout */
 	print_message("output off by %.2e, gradients by %.2e at worst, of %s\n", out, grads, which);
 	step_free(&want);
@@ -128,7 +154,8 @@ static void error_of_a_deep_network(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(is_float), cmocka_unit_test(bytes_of_a_block), cmocka_unit_test(error_of_a_deep_network)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(is_float), cmocka_unit_test(gradients_of_what_blocks_share),
+	                                   cmocka_unit_test(bytes_of_a_block), cmocka_unit_test(error_of_a_deep_network)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

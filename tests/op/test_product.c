@@ -149,6 +149,49 @@ static void own_epilogues(void **state)
 	end();
 }
 
+/* Column sums of small integers are exact in any order: whole packs and not, several strips, rows that do not divide among the warps. */
+static void column_sums(void **state)
+{
+	static const int64_t sizes[][3] = {/* rows, columns, columns of memory */
+	                                   {1, 8, 8},     {9, 264, 264},    {37, 256, 272}, {257, 40, 40},
+	                                   {700, 24, 27}, {1031, 520, 520}, {18001, 8, 16}, {530, 13, 16}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		for (int half = 0; half < 2; half++) {
+			int64_t rows = sizes[i][0], cols = sizes[i][1], ld = sizes[i][2];
+			struct array a = {.dtype = half ? DT_BF16 : DT_F32, .rank = 2, .shape = {rows, cols}, .stride = {ld, 1}};
+			size_t size = dtype_size(a.dtype);
+			char *v = mem_try((size_t)(rows * ld), size, "values", NULL);
+			double *want = mem_zalloc((size_t)cols, sizeof *want);
+			float *got = mem_zalloc((size_t)cols, sizeof *got);
+			struct product p = {.ta = 1, .m = cols, .n = 1, .k = rows, .count = 1, .a = {v, a.dtype, ld, 0}, .sums = {got, DT_F32}};
+			struct op_call c = {.nin = 1, .in = {a}};
+			void *scratch = mem_try(product_sums_scratch(&p), 1, "scratch", NULL);
+
+			memset(v, 0xff, (size_t)(rows * ld) * size); /* NaN between the rows */
+			for (int64_t k = 0; k < rows * cols; k++) {
+				float x = (float)(k * 7 % 31 - 15);
+				int64_t at = k / cols * ld + k % cols;
+
+				want[k % cols] += (double)x;
+				if (half)
+					((uint16_t *)(void *)v)[at] = f32_to_bf16(x);
+				else
+					((float *)(void *)v)[at] = x;
+			}
+			memset(got, 0xff, (size_t)cols * sizeof *got);
+			memset(scratch, 0xff, product_sums_scratch(&p));
+			product_sums(&c, &p, scratch);
+			for (int64_t k = 0; k < cols; k++)
+				assert_true((double)got[k] == want[k]);
+			mem_free(v);
+			mem_free(want);
+			mem_free(got);
+			mem_free(scratch);
+		}
+}
+
 static void products(void **state)
 {
 	static const struct {
@@ -383,8 +426,9 @@ static void pixels(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(forward),       cmocka_unit_test(gradients),  cmocka_unit_test(own_epilogues), cmocka_unit_test(products),
-	    cmocka_unit_test(order_of_sums), cmocka_unit_test(rows_apart), cmocka_unit_test(any_batch),     cmocka_unit_test(pixels),
+	    cmocka_unit_test(forward),     cmocka_unit_test(gradients), cmocka_unit_test(own_epilogues),
+	    cmocka_unit_test(column_sums), cmocka_unit_test(products),  cmocka_unit_test(order_of_sums),
+	    cmocka_unit_test(rows_apart),  cmocka_unit_test(any_batch), cmocka_unit_test(pixels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -377,11 +377,75 @@ static void many_readers(void **state)
 	mem_free(root);
 }
 
+/* Samples of several clusters: a shard whose samples count C times is read C times over, from one place in the cache. */
+static void shared_samples(void **state)
+{
+	static const struct {
+		int cluster, further, copies, count;
+	} part[] = {{0, 0, 1, 3}, {0, 0, 2, 2}, {1, 1, 12, 1}};
+	static const int64_t serial[] = {0, 1, 2, 3, 4, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5};
+	static const char *const wrong[] = {"x1-000000", "x0-000000", "x17-000000", "x2000000", "also-x-000000", "x2-also-000000", "other-000000"};
+	char *root = path_join(dir, "shared");
+	struct manifest_row row[3] = {{0}};
+	struct err e = {0};
+	int64_t i = 0;
+
+	(void)state;
+	for (int s = 0; s < 3; s++) {
+		char *file = manifest_shared_name(part[s].cluster, 0, part[s].further, part[s].copies, 0), *full = path_join(root, file);
+		char *slash = strrchr(full, '/');
+		struct shard_writer *w;
+
+		*slash = 0;
+		assert_int_equal(dir_make(full, &e), 0);
+		*slash = '/';
+		assert_non_null(w = shard_create(full, NULL, &e));
+		for (int n = 0; n < part[s].count; n++, i++)
+			put_picture(w, i, W, i == 4 ? -1 : (int)i);
+		row[s] = (struct manifest_row){.path = file, .cluster = part[s].cluster};
+		assert_int_equal(shard_commit(w, &row[s], &e), 0);
+		row[s].path = file;
+		row[s].cluster = part[s].cluster;
+		mem_free(full);
+	}
+	assert_int_equal(manifest_write(root, row, 3, 2, NULL, &e), 0);
+	for (uint64_t budget = 1; budget < 1 << 21; budget += 1 << 20) {
+		struct dataset *d = open_part(root, DATASET_ALL, 0, budget, &e);
+		const struct dataset_info *f;
+
+		if (!d)
+			fail_msg("%s", e.msg);
+		f = dataset_info(d);
+		assert_int_equal(f->count, 19);
+		assert_int_equal(f->sizes[0], 7);
+		assert_int_equal(f->sizes[1], 12);
+		for (int twice = 0; twice < 2; twice++)
+			for (int64_t at = 0; at < f->count; at++) {
+				char *key = str_new("k/%05d", (int)serial[at]);
+
+				check_sample(d, at, serial[at], at < 7 ? 0 : 1);
+				assert_string_equal(dataset_key(d, at), key);
+				mem_free(key);
+			}
+		dataset_free(d);
+	}
+	for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+		mem_free(row[1].path);
+		row[1].path = str_new("cluster-0/%s.tar.zst", wrong[k]);
+		assert_int_equal(manifest_write(root, row, 3, 2, NULL, &e), 0);
+		assert_null(open_part(root, DATASET_ALL, 0, 1, &e));
+		assert_non_null(strstr(e.msg, "is not the place of a train shard of cluster 0"));
+	}
+	for (int s = 0; s < 3; s++)
+		manifest_row_release(&row[s]);
+	mem_free(root);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(reads), cmocka_unit_test(arrays),     cmocka_unit_test(refuses),      cmocka_unit_test(batches),
-	    cmocka_unit_test(means), cmocka_unit_test(late_error), cmocka_unit_test(many_readers),
+	    cmocka_unit_test(shared_samples), cmocka_unit_test(reads), cmocka_unit_test(arrays),     cmocka_unit_test(refuses),
+	    cmocka_unit_test(batches),        cmocka_unit_test(means), cmocka_unit_test(late_error), cmocka_unit_test(many_readers),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

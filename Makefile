@@ -195,16 +195,21 @@ cuda-bundle:
 	$(Q)B=$(B)-bundle $(SRC)/configure --with-blas=builtin --without-media --with-cuda=yes --cuda-arch=$(or $(CUDA_ARCH),90a) --cpu=generic
 	$(Q)$(MAKE) --no-print-directory B=$(B)-bundle bundle
 
-bundle: cuda-tests
+# The processors' benchmarks, and ddm-shard, which they start, are in cpu as in a build.
+CPU_PART = $(addprefix $(B)/tests/bench/,bench_step bench_sample bench_data)
+bundle: cuda-tests $(CPU_PART) $(B)/ddm-shard
 	$(Q)rm -rf $(BUNDLE)
-	$(Q)mkdir -p $(BUNDLE)/bin $(BUNDLE)/lib
+	$(Q)mkdir -p $(BUNDLE)/bin $(BUNDLE)/lib $(BUNDLE)/cpu/tests/bench
 	$(Q)cp $(SRC)/tests/cuda/run.sh $(wildcard $(SRC)/tests/cuda/*.py) $(BUNDLE)
 	$(Q)for p in $(CUDA_TESTS) $(CUDA_BENCH); do strip -o $(BUNDLE)/bin/$${p##*/} $$p || exit 1; done
-	$(Q)ldd $(CUDA_TESTS) $(CUDA_BENCH) | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u | \
+	$(Q)for p in $(CPU_PART); do strip -o $(BUNDLE)/cpu/tests/bench/$${p##*/} $$p || exit 1; done
+	$(Q)strip -o $(BUNDLE)/cpu/ddm-shard $(B)/ddm-shard
+	$(Q)ldd $(CUDA_TESTS) $(CUDA_BENCH) $(CPU_PART) $(B)/ddm-shard | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u | \
 		grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | while read -r lib; do \
 			strip -o $(BUNDLE)/lib/$${lib##*/} $$lib || exit 1; done
 	$(Q)tar -C $(B) -cf - cuda-bundle | gzip >$(BUNDLE).tar.gz
-	$(Q)LD_LIBRARY_PATH=$(BUNDLE)/lib ldd $(BUNDLE)/bin/* | grep 'not found' && { echo "$(BUNDLE): libraries are missing" >&2; exit 1; } || :
+	$(Q)LD_LIBRARY_PATH=$(BUNDLE)/lib ldd $(BUNDLE)/bin/* $(BUNDLE)/cpu/ddm-shard $(BUNDLE)/cpu/tests/bench/* | grep 'not found' && \
+		{ echo "$(BUNDLE): libraries are missing" >&2; exit 1; } || :
 	@du -m $(BUNDLE).tar.gz | sed 's|\([0-9]*\).*|  $(BUNDLE).tar.gz: \1 MiB|'
 
 # Changes when a flag does; every object depends on it. Where the tree lies does not count.

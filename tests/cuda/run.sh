@@ -16,16 +16,25 @@
 #	                               fails is named and the rest goes on. BUDGET seconds in all (540), SLICE for each line (1);
 #	                               QUICK=-q PEER_DEVICE="--device cpu" DDM_TEST_DEVICE=cpu tries it without a GPU.
 #	                               LOG/lines.tsv holds the lines, LOG/table.tsv name, ours, theirs, unit, and how many times as fast we are
+#	run.sh cpu [PATTERN]...        the same machine's processors: training, sampling, k-means, writing and reading shards, with 1, 2, 4, 8 and
+#	                               16 threads (THREADS), those that the machine has, within BUDGET seconds (540). LOG/cpu.tsv holds name, threads,
+#	                               value, unit, and how many times as fast as the fewest threads
+#	run.sh visit [PART]...         all of it in order, each part with BUDGET seconds of its own: A check, B profile, C table, D sanitize and
+#	                               kernels, E cpu; or the parts whose letters are given. A part that fails does not stop the others. LOG/A, LOG/B,
+#	                               .. are their folders, LOG/A.out, .. what they print; ends with a line for each: part, command, status, seconds
 #
 # Without a GPU all tests are skipped, with a line that says so; that is no failure unless DDM_TEST_REQUIRE holds the word cuda. BIN is the folder
-# of the programs, LOG the folder for their output, DDM_TEST_TIMEOUT the seconds for each test (120). sanitize and kernels print one line and exit
-# with 0 where compute-sanitizer or ncu is missing.
+# of the programs, CPU that of the processors' benchmarks, LOG the folder for their output, DDM_TEST_TIMEOUT the seconds for each test (120).
+# sanitize and kernels print one line and exit with 0 where compute-sanitizer or ncu is missing.
 set -u
 LC_ALL=C
 CMOCKA_MESSAGE_OUTPUT=TAP
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 BIN=${BIN:-$here/bin}
 LOG=${LOG:-$BIN/log}
+CPU=${CPU:-$here/cpu/tests/bench}
+[ -d "$CPU" ] || CPU=$BIN/../bench
+export BIN CPU
 QUICK=${QUICK:-} PEER_DEVICE=${PEER_DEVICE:-}
 begun=$(date +%s)
 theirs=${LD_LIBRARY_PATH:-}
@@ -282,6 +291,73 @@ table() { # [PATTERN]...
 	[ ! -s "$LOG/failed" ] || { cat "$LOG/failed"; return 1; }
 }
 
+# Programs of tests/bench. They look for ddm-shard two folders above their own.
+cpu() { # [PATTERN]...
+	mkdir -p "$LOG" || exit 1
+	: >"$LOG/all.tsv"
+	: >"$LOG/failed"
+	cores=$(nproc)
+	for threads in ${THREADS:-1 2 4 8 16}; do
+		if [ "$threads" -gt "$cores" ]; then
+			echo "# not measured: $threads threads, this machine has $cores processors"
+			continue
+		fi
+		while IFS='|' read -r program part; do
+			wanted=$([ $# -eq 0 ] && echo yes)
+			for pattern; do
+				case $part in *"$pattern"*) wanted=yes ;; esac
+			done
+			[ -n "$wanted" ] || continue
+			: >"$LOG/lines.tsv"
+			measure "$part, threads $threads" 120 "$CPU/$program" -t "$threads" -s "${SLICE:-1}" "$part"
+			awk -F '\t' -v OFS='\t' -v threads="$threads" 'NF >= 3 { print $1, threads, $2, $3 }' "$LOG/lines.tsv" >>"$LOG/all.tsv"
+		done <<-END
+			bench_step|train dit-s/2, batch
+			bench_sample|sample dit-s/2, batch
+			bench_data|data.kmeans
+			bench_data|data.shard_write
+			bench_data|data.shard_read
+		END
+	done
+	awk -F '\t' -v OFS='\t' '
+		!($1 in first) { first[$1] = $3; names[++n] = $1 }
+		{ lines[$1] = lines[$1] sprintf("%s\t%.2f\n", $0, first[$1] > 0 ? $3 / first[$1] : 0) }
+		END { for (i = 1; i <= n; i++) printf "%s", lines[names[i]] }' "$LOG/all.tsv" >"$LOG/cpu.tsv"
+	printf '\nname\tthreads\tvalue\tunit\ttimes as fast\n'
+	cat "$LOG/cpu.tsv"
+	[ ! -s "$LOG/failed" ] || { cat "$LOG/failed"; return 1; }
+}
+
+visit() { # [PART]...
+	[ $# -gt 0 ] || set -- A B C D E
+	mkdir -p "$LOG" || exit 1
+	: >"$LOG/visit.tsv"
+	status=0
+	for letter; do
+		case $letter in
+		A) commands=check ;;
+		B) commands=profile ;;
+		C) commands=table ;;
+		D) commands='sanitize kernels' ;;
+		E) commands=cpu ;;
+		*) echo "run.sh: no part $letter" >&2; exit 2 ;;
+		esac
+		: >"$LOG/$letter.out"
+		for command in $commands; do
+			start=$(date +%s)
+			printf '\n==== %s %s\n' "$letter" "$command"
+			{ LD_LIBRARY_PATH=$theirs LOG=$LOG/$letter sh "$here/run.sh" "$command" 2>&1; echo $? >"$LOG/visit.status"; } |
+				tee -a "$LOG/$letter.out"
+			rc=$(cat "$LOG/visit.status")
+			[ "$rc" -eq 0 ] || status=1
+			printf '%s\t%s\t%s\t%s\n' "$letter" "$command" "$rc" $(($(date +%s) - start)) >>"$LOG/visit.tsv"
+		done
+	done
+	printf '\npart\tcommand\tstatus\tseconds\n'
+	cat "$LOG/visit.tsv"
+	return $status
+}
+
 what=${1:-check}
 [ $# -eq 0 ] || shift
 case $what in
@@ -298,6 +374,8 @@ kernels) kernels "$@" ;;
 bench) exec "$BIN/bench_cuda" "$@" ;;
 peer) peer "$@" ;;
 table) table "$@" ;;
+cpu) cpu "$@" ;;
+visit) visit "$@" ;;
 *)
 	sed -n 's/^#	/  /p' "$0" >&2
 	exit 2

@@ -13,7 +13,8 @@
 #define VBYTES 16
 #endif
 
-/* Sums are accumulated in tiles of BAND x BAND, of which ROWS x COLS at a time are in registers: gcc keeps no vectors wider than the machine's there. */
+/* Sums are accumulated in tiles of BAND x BAND, of which ROWS x COLS at a time are in registers. gcc keeps no vector there that is wider than
+ * the machine's. */
 enum { CHUNK = 256, BAND = 16, ROWS = 4, LANES = VBYTES / sizeof(double), COLS = 2 * LANES };
 
 typedef double vec __attribute__((vector_size(VBYTES), aligned(sizeof(double))));

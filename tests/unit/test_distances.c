@@ -95,12 +95,19 @@ static void compare(const float *real, int64_t n, const float *fake, int64_t m, 
 	for (int swapped = 0; swapped < 2; swapped++) {
 		int pr_k = swapped ? K : 3, dc_k = swapped ? 2 : K;
 		struct neighbours want, one, many;
+		const int axes[] = {1, 8, 200};
 
 		measure_directly(&want, real, n, fake, m, d, pr_k, dc_k);
 		assert_int_equal(neighbours_measure(&one, NULL, real, n, fake, m, d, pr_k, dc_k, NULL), 0);
 		assert_int_equal(neighbours_measure(&many, three, real, n, fake, m, d, pr_k, dc_k, NULL), 0);
 		assert_memory_equal(&one, &want, sizeof want);
 		assert_memory_equal(&many, &want, sizeof want);
+		for (int a = 0; a < 3 && axes[a] <= d; a++) {
+			assert_int_equal(neighbours_measure_along(&one, NULL, real, n, fake, m, d, pr_k, dc_k, axes[a], NULL), 0);
+			assert_int_equal(neighbours_measure_along(&many, three, real, n, fake, m, d, pr_k, dc_k, axes[a], NULL), 0);
+			assert_memory_equal(&one, &want, sizeof want);
+			assert_memory_equal(&many, &want, sizeof want);
+		}
 	}
 }
 
@@ -215,7 +222,7 @@ static void bounds(void **state)
 	(void)state;
 	gram_squares(xx, x, N, D);
 	gram_squares(yy, y, M, D);
-	assert_int_equal(distances_init(&s, NULL, x, xx, N, y, yy, M, D, NULL), 0);
+	assert_int_equal(distances_init(&s, NULL, x, xx, N, y, yy, M, D, NULL, NULL, NULL), 0);
 	for (int64_t tile = 0; tile < s.g.ti * s.g.tj; tile++) {
 		distance_tile_make(&t, &s, tile / s.g.tj, tile % s.g.tj, 0);
 		for (int64_t i = 0; i < t.ni; i++)

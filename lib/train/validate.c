@@ -1,13 +1,12 @@
 /* Measures the loss on held-out samples at fixed times and noise. */
-#include <math.h>
 #include <string.h>
 
-#include "core/jsonio.h"
 #include "core/mem.h"
 #include "train/step.h"
+#include "train/tally.h"
 
 /* VALIDATION_STEP keys the draws of latents; the loader uses 0 for training. */
-enum { BINS = 10, CONFIDENCE = 10, VALIDATION_STEP = 1 };
+enum { VALIDATION_STEP = 1 };
 
 /* The held-out samples to use: a fixed prefix of a keyed permutation. */
 static int64_t sample_index(const struct trainer *r, int64_t i)
@@ -67,52 +66,6 @@ static int read_part(struct trainer *r, int64_t first, int64_t n, struct part *p
 			text_expand(p->text + i * text, p->half, text);
 	}
 	return 0;
-}
-
-/* A router's scores by time: cross-entropy, accuracy, expected calibration error. */
-struct tally {
-	int64_t n[BINS], right[BINS];
-	double loss[BINS], confidence[BINS][CONFIDENCE], hits[BINS][CONFIDENCE];
-	int64_t seen[BINS][CONFIDENCE];
-};
-
-static void tally_add(struct tally *y, double t, const float *logits, int64_t k, int32_t label, double loss)
-{
-	int b = (int)(t * BINS), c, best = 0;
-	double sum = 0, p;
-
-	b = b < BINS ? b : BINS - 1;
-	for (int64_t i = 1; i < k; i++)
-		if (logits[i] > logits[best])
-			best = (int)i;
-	for (int64_t i = 0; i < k; i++)
-		sum += exp((double)logits[i] - (double)logits[best]);
-	p = sum >= 1 ? 1 / sum : 0; /* the logits of a diverged network may be NaN */
-	c = (int)(p * CONFIDENCE);
-	c = c < CONFIDENCE ? c : CONFIDENCE - 1;
-	y->n[b]++;
-	y->right[b] += best == label;
-	y->loss[b] += loss;
-	y->seen[b][c]++;
-	y->confidence[b][c] += p;
-	y->hits[b][c] += best == label;
-}
-
-static json_t *tally_json(const struct tally *y)
-{
-	json_t *a = json_array();
-
-	for (int b = 0; b < BINS; b++) {
-		double ece = 0;
-
-		if (!y->n[b])
-			continue;
-		for (int c = 0; c < CONFIDENCE; c++)
-			ece += fabs(y->confidence[b][c] - y->hits[b][c]);
-		json_array_append_new(a, json_pack("{s:f, s:o, s:f, s:f}", "t", (b + .5) / BINS, "loss", jsonio_real(y->loss[b] / (double)y->n[b]),
-		                                   "accuracy", (double)y->right[b] / (double)y->n[b], "ece", ece / (double)y->n[b]));
-	}
-	return a;
 }
 
 int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)

@@ -46,7 +46,7 @@ check_clean "no temporary is left" e
 if command -v jq >/dev/null; then
 	check "every line of the log is JSON" jq -e . e/router/train.jsonl
 	check "validation by time: loss, accuracy, calibration" jq -se 'map(select(.val_by_time)) |
-		length == 6 and all(.[].val_by_time[]; .loss > 0 and .accuracy >= 0 and .accuracy <= 1 and .ece >= 0)' \
+		length == 6 and all(.[].val_by_time[]; .loss > 0 and .accuracy >= 0 and .accuracy <= 1 and .ece >= 0 and .ece <= 1 and .ece_bins == 15 and .n > 0)' \
 		e/router/train.jsonl
 else
 	skip "every line of the log is JSON" "no jq"

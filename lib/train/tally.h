@@ -1,0 +1,24 @@
+/* A router's scores on held-out samples, by time: cross-entropy, accuracy and expected calibration error. */
+#ifndef DDM_TRAIN_TALLY_H
+#define DDM_TRAIN_TALLY_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+/* Equal intervals of the time in 0..1, and of the confidence, which is the largest probability. */
+enum { TALLY_TIMES = 10, TALLY_BINS = 15 };
+
+/* Sums over the samples of each interval. All 0 at first. */
+struct tally {
+	int64_t n[TALLY_TIMES], right[TALLY_TIMES];
+	double loss[TALLY_TIMES], confidence[TALLY_TIMES][TALLY_BINS], hits[TALLY_TIMES][TALLY_BINS];
+};
+
+/* Add a sample at time t in 0..1, of cluster `label`, with the router's logits (k) and its cross-entropy `loss` in nats. */
+void tally_add(struct tally *y, double t, const float *logits, int64_t k, int32_t label, double loss);
+
+/* An array with one object for each interval of time that has samples: t (its centre), n, loss, accuracy, ece and ece_bins. The calibration error
+ * is SUM over bins of n_bin/n |confidence - accuracy| (Guo et al. 2017, arXiv 1706.04599). Caller frees with json_decref. */
+json_t *tally_json(const struct tally *y);
+
+#endif

@@ -50,7 +50,7 @@ KS ?= 2 4 8
 SEEDS ?= 1 2 3 4 5
 # Seeds of the widest networks, which take most of the time.
 WIDE_SEEDS ?= $(wordlist 1,2,$(SEEDS))
-LRS ?= 1e-3 3e-3 1e-2
+LRS ?= 1e-3 3e-3 1e-2 3e-2
 IMAGES ?= 40000
 HOLDOUT ?= .15
 SIZE ?= 16

@@ -46,7 +46,8 @@ static void say_report(const struct shard_report *r)
 	cmd_say("%lld samples, %lld held out, %d clusters, %lld shards", (long long)(n->train + n->held), (long long)n->held, r->clusters,
 	        (long long)n->shards);
 	if (n->further)
-		cmd_say("in training a sample counts %.4g times, in one cluster or several", 1 + (double)n->further / (double)(n->train + n->held));
+		cmd_say("training counts each sample %.4g times on average, in one cluster or in several",
+		        1 + (double)n->further / (double)(n->train + n->held));
 	if (n->names_lacking)
 		cmd_warn("the names of classes are not kept: there are %zu, fewer than the classes of the samples", r->class_names);
 	if (r->skipped || n->unused)

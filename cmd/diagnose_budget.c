@@ -249,36 +249,17 @@ static int measure(struct run *r, struct err *e)
 static struct stamp *make_stamp(const struct run *r)
 {
 	struct stamp *s = stamp_new("ddm-diagnose");
-	json_t *names = json_array(), *times = json_array();
 
-	for (int i = 0; i < r->names.n; i++)
-		json_array_append_new(names, json_string(r->names.v[i]));
-	for (int i = 0; i < r->times; i++)
-		json_array_append_new(times, json_real(r->time[i]));
 	stamp_text(s, "diagnosis", "budget");
-	stamp_json(s, "routes", names);
-	stamp_json(s, "times", times);
+	stamp_json(s, "routes", words_list(&r->names));
+	stamp_json(s, "times", diagnose_time_list(r->time, r->times));
 	stamp_i64(s, "n", ask->count);
 	if (!r->reference.g)
 		stamp_text(s, "split", diagnose_splits[ask->split]);
 	stamp_u64(s, "seed", ask->seed);
 	diagnose_reference_stamp(&r->reference, s);
-	for (int i = 0; i < r->ensemble.files; i++)
-		stamp_input(s, r->ensemble.file[i].name, r->ensemble.file[i].hash);
+	diagnose_stamp_model(s, &r->ensemble);
 	return s;
-}
-
-static int write_json(const struct run *r, const struct stamp *stamp, struct err *e)
-{
-	json_t *o = json_object();
-	int rc;
-
-	json_object_set(o, "stamp", (json_t *)stamp_root(stamp));
-	json_object_set(o, "rows", r->rows);
-	json_object_set(o, "routing", r->routing);
-	rc = commit_json(ask->json, o, e);
-	json_decref(o);
-	return rc;
 }
 
 /* Make all outputs, unless they exist. The table is written last, so if it exists, the other outputs exist too. */
@@ -305,8 +286,8 @@ static int work(struct run *r, const char *model, const char *shards, struct err
 		cmd_say("%s: complete, nothing to do", ask->out);
 	if (!rc)
 		rc = diagnose_reference_load(&r->reference, shards, &r->ensemble, &r->from, e) || prepare(r, e) || measure(r, e) ||
-		     (ask->json && write_json(r, stamp, e)) || (ask->routing && diagnose_table(ask->routing, r->routing, stamp, e)) ||
-		     diagnose_table(ask->out, r->rows, stamp, e);
+		     diagnose_json(ask->json, r->rows, "routing", r->routing, stamp, e) ||
+		     (ask->routing && diagnose_table(ask->routing, r->routing, stamp, e)) || diagnose_table(ask->out, r->rows, stamp, e);
 	if (!rc && r->reference.whole && r->ensemble.k > 1)
 		cmd_say("the model's clusters are not the components of %s: each expert is compared with the optimum of the whole law", shards);
 	stamp_free(stamp);

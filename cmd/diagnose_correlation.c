@@ -132,18 +132,6 @@ static struct stamp *make_stamp(const struct run *r)
 	return s;
 }
 
-static int write_json(const struct run *r, const struct stamp *stamp, struct err *e)
-{
-	json_t *o = json_object();
-	int rc;
-
-	json_object_set(o, "stamp", (json_t *)stamp_root(stamp));
-	json_object_set(o, "rows", r->rows);
-	rc = commit_json(ask->json, o, e);
-	json_decref(o);
-	return rc;
-}
-
 static int work(struct run *r, struct err *e)
 {
 	struct stamp *stamp;
@@ -157,7 +145,7 @@ static int work(struct run *r, struct err *e)
 	if (rc > 0)
 		cmd_say("%s: complete, nothing to do", ask->out);
 	if (!rc)
-		rc = correlate(r, e) || (ask->json && write_json(r, stamp, e)) || diagnose_table(ask->out, r->rows, stamp, e);
+		rc = correlate(r, e) || diagnose_json(ask->json, r->rows, NULL, NULL, stamp, e) || diagnose_table(ask->out, r->rows, stamp, e);
 	stamp_free(stamp);
 	return rc ? -1 : 0;
 }

@@ -88,40 +88,16 @@ static int settle_route(struct run *r, const char *model, struct err *e)
 	return 0;
 }
 
-/* What the experts were told in training: "condition" of their config.json. A model with classes of another project has none, and reads classes. */
-static int find_condition(struct run *r, const char *model, struct err *e)
-{
-	const struct ensemble *s = &r->ensemble;
-	int rc = 0;
-
-	r->told = s->classes && !ask->untold ? TOLD_CLASS : TOLD_NOTHING;
-	for (int i = 0; i < s->files && r->told && !rc; i++) {
-		const char *name = s->file[i].name, *condition = NULL;
-		size_t len = strlen(name);
-		char *path;
-		json_t *config;
-
-		if (len < 11 || strcmp(name + len - 11, "config.json") != 0 || !strncmp(name, "router", 6))
-			continue;
-		path = path_join(model, name);
-		config = jsonio_load(path, e);
-		rc = config ? jsonio_str(config, "condition", 0, &condition, path, e) : -1;
-		if (!rc && condition && !strcmp(condition, "cluster"))
-			r->told = TOLD_CLUSTER;
-		json_decref(config);
-		mem_free(path);
-	}
-	if (!rc && r->told == TOLD_NOTHING && s->classes && !s->null_label)
-		rc = err_set(e, ERR_USAGE, "--untold: %s was trained without the null label, and needs its condition", model);
-	return rc;
-}
-
 static int check_model(struct run *r, const char *model, const char *shards, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
 
 	if (s->text_tokens)
 		return err_set(e, ERR_USAGE, "%s: reads text, and losses are measured without texts", model);
+	if (ask->untold && s->classes && !s->null_label)
+		return err_set(e, ERR_USAGE, "--untold: %s was trained without the null label, and needs its condition", model);
+	if (s->classes && !ask->untold)
+		r->told = s->told_cluster ? TOLD_CLUSTER : TOLD_CLASS;
 	if (r->told == TOLD_CLUSTER && s->classes != r->manifest.clusters)
 		return err_set(e, ERR_DATA, "%s was told one of %d clusters, but %s has %d", model, s->classes, shards, r->manifest.clusters);
 	if (policy_uses(&r->policy, WEIGHT_ORACLE) && s->clusters != r->manifest.clusters)
@@ -184,19 +160,7 @@ static int prepare(struct run *r, struct err *e)
 	const struct ensemble *s = &r->ensemble;
 	size_t n = (size_t)ask->batch, d = (size_t)s->d;
 
-	r->mixture = (struct mixture){.k = s->k,
-	                              .d = s->d,
-	                              .expert = s->expert,
-	                              .owners = s->owners,
-	                              .clusters = s->clusters,
-	                              .router = s->router.logits ? &s->router : NULL,
-	                              .policy = r->policy,
-	                              .cfg = 1,
-	                              .seed = ask->seed,
-	                              .device = r->device,
-	                              .shares = s->shares,
-	                              .class_shares = s->class_shares,
-	                              .classes = s->classes};
+	r->mixture = ensemble_mixture(s, &r->policy, ask->seed, r->device);
 	mixture_stats_init(&r->stats, s->k, 1);
 	if (!(r->measure = velocity_loss_new(&r->mixture, ask->batch, r->pool, e)))
 		return -1;
@@ -269,20 +233,16 @@ static int measure(struct run *r, struct err *e)
 static struct stamp *make_stamp(const struct run *r)
 {
 	struct stamp *s = stamp_new("ddm-diagnose");
-	json_t *times = json_array();
 
-	for (int i = 0; i < r->times; i++)
-		json_array_append_new(times, json_real(r->time[i]));
 	stamp_text(s, "diagnosis", "loss");
 	stamp_text(s, "route", r->route);
-	stamp_json(s, "times", times);
+	stamp_json(s, "times", diagnose_time_list(r->time, r->times));
 	stamp_i64(s, "n", ask->count);
 	stamp_text(s, "split", diagnose_splits[holdout()]);
 	stamp_i64(s, "untold", ask->untold);
 	stamp_u64(s, "seed", ask->seed);
 	stamp_input(s, "shards", r->manifest.sha256);
-	for (int i = 0; i < r->ensemble.files; i++)
-		stamp_input(s, r->ensemble.file[i].name, r->ensemble.file[i].hash);
+	diagnose_stamp_model(s, &r->ensemble);
 	return s;
 }
 
@@ -314,16 +274,14 @@ static void put_mean(json_t *o, const struct run *r, int column, const char *nam
 static int write_result(const struct run *r, const struct stamp *stamp, struct err *e)
 {
 	static const char *const told[] = {"nothing", "class", "cluster"};
-	json_t *o = json_object(), *times = json_array();
+	json_t *o = json_object();
 	double states = (double)(r->n * r->times);
 	char *sealed, *line;
 	int rc;
 
-	for (int i = 0; i < r->times; i++)
-		json_array_append_new(times, json_real(r->time[i]));
 	json_object_set_new(o, "recipe",
-	                    json_pack("{s:s, s:o, s:s, s:I}", "measure", "loss of the velocity", "times", times, "split", diagnose_splits[holdout()],
-	                              "seed", (json_int_t)ask->seed));
+	                    json_pack("{s:s, s:o, s:s, s:I}", "measure", "loss of the velocity", "times", diagnose_time_list(r->time, r->times),
+	                              "split", diagnose_splits[holdout()], "seed", (json_int_t)ask->seed));
 	json_object_set_new(o, "inputs", json_pack("{s:s, s:s}", "heldout", r->samples_hash, "model", r->ensemble.hash));
 	json_object_set_new(o, "route", json_string(r->route));
 	json_object_set_new(o, "told", json_string(told[r->told]));
@@ -392,7 +350,7 @@ static int work(struct run *r, const char *model, const char *shards, struct err
 	o.policy = r->policy;
 	if (ensemble_open(&r->ensemble, model, &o, e))
 		return err_lacking(e, NULL);
-	if (claim_take((const char *const[]){ask->out, ask->items}, 2, e) || find_condition(r, model, e) || check_model(r, model, shards, e))
+	if (claim_take((const char *const[]){ask->out, ask->items}, 2, e) || check_model(r, model, shards, e))
 		return -1;
 	stamp = make_stamp(r);
 	rc = diagnose_finished(ask->items, NULL, ask->out, stamp, e);
@@ -431,7 +389,6 @@ static void loss(int n, char **operand, struct err *e)
 	static struct run r;
 
 	(void)n;
-
 	if ((r.pool = pool_new((int)ask->threads, e)) && (r.device = open_device(ask->device, r.pool, e)))
 		work(&r, operand[0], operand[1], e);
 	run_release(&r);

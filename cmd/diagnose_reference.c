@@ -10,6 +10,7 @@
 #include "data/operand.h"
 #include "diffusion/finite.h"
 #include "diffusion/lawmodel.h"
+#include "diffusion/velocityloss.h"
 #include "file/fileio.h"
 
 /* 1 if the folder is a model with an exact router. */
@@ -77,7 +78,6 @@ static int load_shards(struct diagnose_reference *r, const char *path, const str
 	    .cluster = DATASET_ALL, .part = SAMPLES_TRAIN, .size = (int)s->size, .channels = s->channels == 1, .verify = o->verify, .pool = o->pool};
 	struct gathered *g = &r->train;
 	struct finite_set set;
-	double sum = 0;
 
 	if (gather(g, path, &from, e))
 		return -1;
@@ -94,9 +94,7 @@ static int load_shards(struct diagnose_reference *r, const char *path, const str
 		           : err_set(e, ERR_DATA, "%s: training and held-out samples differ in kind", path);
 	if (s->k != 1 && s->k != g->clusters)
 		return err_set(e, ERR_DATA, "%s: %d clusters, but the model has %d", path, g->clusters, s->k);
-	for (int k = 0; s->shares && s->k == g->clusters && k < s->k; k++)
-		sum += s->shares[k];
-	for (int k = 0; sum > 1.5 && k < s->k; k++) /* sizes, not the probabilities of a law */
+	for (int k = 0; s->sized && s->k == g->clusters && k < s->k; k++)
 		if (s->shares[k] != (double)g->sizes[k]) {
 			cmd_warn("%s: cluster %d has %lld samples, but the model was trained on %.0f: not its training data", path, k,
 			         (long long)g->sizes[k], s->shares[k]);
@@ -119,7 +117,8 @@ int diagnose_reference_load(struct diagnose_reference *r, const char *path, cons
 	return r->g ? 0 : load_shards(r, path, s, o, e);
 }
 
-int diagnose_reference_sample(const struct diagnose_reference *r, uint64_t seed, uint64_t index, float *x0)
+/* Sample `index` into x0 (d): of the shards in an order that the seed gives, of a law a new one. Returns its cluster. */
+static int draw_sample(const struct diagnose_reference *r, uint64_t seed, uint64_t index, float *x0)
 {
 	const struct gathered *g = r->items.n ? &r->items : &r->train;
 	uint64_t n = (uint64_t)g->n;
@@ -135,14 +134,9 @@ int diagnose_reference_sample(const struct diagnose_reference *r, uint64_t seed,
 int diagnose_reference_state(const struct diagnose_reference *r, uint64_t seed, uint64_t index, float t, int64_t d, float *x0, float *eps, float *x,
                              float *target)
 {
-	struct path_point p = path_at(&path_linear, t);
-	uint32_t bits;
-	int own = diagnose_reference_sample(r, seed, index, x0);
+	int own = draw_sample(r, seed, index, x0);
 
-	memcpy(&bits, &t, sizeof bits);
-	rng_normal(eps, (size_t)d, seed, RNG_METRIC, bits, index);
-	path_noise(&p, x, x0, eps, d);
-	path_target(&p, PREDICT_VELOCITY, target, x0, eps, d);
+	velocity_state(d, x0, t, seed, index, eps, x, target);
 	return own;
 }
 

@@ -42,10 +42,8 @@ void diagnose_reference_stamp(const struct diagnose_reference *r, struct stamp *
 /* Load the samples of shards. ERR_DATA if sizes or numbers of clusters do not fit the model. */
 int diagnose_reference_load(struct diagnose_reference *r, const char *path, const struct ensemble *s, const struct diagnose_reference_options *o,
                             struct err *e);
-/* Sample `index` into x0 (d): of the shards in an order that the seed gives, of a law a new one. Returns its cluster. */
-int diagnose_reference_sample(const struct diagnose_reference *r, uint64_t seed, uint64_t index, float *x0);
-/* Noised sample `index` at time t: x0 (d), eps (d), x (d) = (1 - t) x0 + t eps and target (d) = eps - x0. The sample follows from the seed and the
- * index, the noise also from t. Returns its cluster. */
+/* Noised sample `index` at time t: x0 (d), eps (d), x (d) and target (d) as of velocity_state. The sample, of shards in an order that the seed
+ * gives and of a law a new one, follows from the seed and the index, the noise also from t. Returns its cluster. */
 int diagnose_reference_state(const struct diagnose_reference *r, uint64_t seed, uint64_t index, float t, int64_t d, float *x0, float *eps, float *x,
                              float *target);
 void diagnose_reference_release(struct diagnose_reference *r);

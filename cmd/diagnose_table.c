@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "diffusion/policy.h"
+#include "file/commit.h"
 #include "file/fileio.h"
 #include "file/standing.h"
 #include "file/tsv.h"
@@ -44,6 +45,15 @@ void words_release(struct words *w)
 	mem_free(w->v);
 }
 
+json_t *words_list(const struct words *w)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < w->n; i++)
+		json_array_append_new(list, json_string(w->v[i]));
+	return list;
+}
+
 int diagnose_times(double time[DIAGNOSE_TIMES], int *n, const char *text, struct err *e)
 {
 	struct words w = {0};
@@ -57,6 +67,21 @@ int diagnose_times(double time[DIAGNOSE_TIMES], int *n, const char *text, struct
 			rc = err_set(e, ERR_USAGE, "--timesteps: '%s' is not a time from .001 to 1", w.v[i]);
 	words_release(&w);
 	return rc;
+}
+
+json_t *diagnose_time_list(const double *time, int n)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < n; i++)
+		json_array_append_new(list, json_real(time[i]));
+	return list;
+}
+
+void diagnose_stamp_model(struct stamp *s, const struct ensemble *m)
+{
+	for (int i = 0; i < m->files; i++)
+		stamp_input(s, m->file[i].name, m->file[i].hash);
 }
 
 int diagnose_table(const char *path, const json_t *rows, const struct stamp *stamp, struct err *e)
@@ -87,6 +112,23 @@ int diagnose_table(const char *path, const json_t *rows, const struct stamp *sta
 	if (w && rc)
 		tsv_abort(w);
 	return w && !rc ? tsv_commit(w, e) : -1;
+}
+
+int diagnose_json(const char *path, json_t *rows, const char *name, json_t *list, const struct stamp *stamp, struct err *e)
+{
+	json_t *o;
+	int rc;
+
+	if (!path)
+		return 0;
+	o = json_object();
+	json_object_set(o, "stamp", (json_t *)stamp_root(stamp));
+	json_object_set(o, "rows", rows);
+	if (list)
+		json_object_set(o, name, list);
+	rc = commit_json(path, o, e);
+	json_decref(o);
+	return rc;
 }
 
 int diagnose_finished(const char *table, const char *other, const char *json, const struct stamp *stamp, struct err *e)

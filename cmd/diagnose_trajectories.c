@@ -85,7 +85,10 @@ static int check_policy(const char *name, const struct policy *p, struct err *e)
 		return err_set(e, ERR_USAGE, "--routes: %s: weights by distance need --centroids", name);
 	for (int i = 0; i < p->entries; i++)
 		if (p->entry[i].select == SELECT_BUDGET)
-			return err_set(e, ERR_USAGE, "--routes: %s: a budget for a picture means other experts with 4 N steps than with N", name);
+			return err_set(
+			    e, ERR_USAGE,
+			    "--routes: %s: budget:GFLOP is for a whole picture, so N and 4 N steps would use different experts; give another policy",
+			    name);
 	return 0;
 }
 
@@ -215,17 +218,9 @@ static int measure_route(struct run *r, int route, struct progress *show, struct
 {
 	const struct ensemble *s = &r->ensemble;
 
-	r->mixture = (struct mixture){.k = s->k,
-	                              .d = s->d,
-	                              .expert = s->expert,
-	                              .router = s->router.logits ? &s->router : NULL,
-	                              .policy = r->policy[route],
-	                              .cfg = 1,
-	                              .seed = ask->seed,
-	                              .device = r->device,
-	                              .shares = s->shares,
-	                              .distances = ask->centroids ? distance_squared : NULL,
-	                              .distances_arg = &r->distance};
+	r->mixture = ensemble_mixture(s, &r->policy[route], ask->seed, r->device);
+	r->mixture.distances = ask->centroids ? distance_squared : NULL;
+	r->mixture.distances_arg = &r->distance;
 	r->plan = (struct stability_plan){.mixture = &r->mixture,
 	                                  .pull = {r->puller, puller_expert, puller_router},
 	                                  .heun = ask->solver,
@@ -291,12 +286,9 @@ static int measure(struct run *r, struct err *e)
 static struct stamp *make_stamp(const struct run *r)
 {
 	struct stamp *s = stamp_new("ddm-diagnose");
-	json_t *names = json_array();
 
-	for (int i = 0; i < r->names.n; i++)
-		json_array_append_new(names, json_string(r->names.v[i]));
 	stamp_text(s, "diagnosis", "trajectories");
-	stamp_json(s, "routes", names);
+	stamp_json(s, "routes", words_list(&r->names));
 	stamp_i64(s, "n", ask->count);
 	stamp_i64(s, "steps", ask->steps);
 	stamp_text(s, "solver", diagnose_solvers[ask->solver]);
@@ -313,23 +305,8 @@ static struct stamp *make_stamp(const struct run *r)
 		stamp_i64(s, "states", ask->states);
 	if (ask->centroids)
 		stamp_input(s, "centroids", r->distance.hash);
-	for (int i = 0; i < r->ensemble.files; i++)
-		stamp_input(s, r->ensemble.file[i].name, r->ensemble.file[i].hash);
+	diagnose_stamp_model(s, &r->ensemble);
 	return s;
-}
-
-static int write_json(const struct run *r, const struct stamp *stamp, struct err *e)
-{
-	json_t *o = json_object();
-	int rc;
-
-	json_object_set(o, "stamp", (json_t *)stamp_root(stamp));
-	json_object_set(o, "rows", r->rows);
-	if (ask->experts)
-		json_object_set(o, "experts", r->experts);
-	rc = commit_json(ask->json, o, e);
-	json_decref(o);
-	return rc;
 }
 
 /* What the second operand is, before the model is opened. */
@@ -373,7 +350,8 @@ static int work(struct run *r, const char *model, struct err *e)
 	if (rc > 0)
 		cmd_say("%s: complete, nothing to do", ask->out);
 	if (!rc)
-		rc = load_reference(r, e) || measure(r, e) || (ask->json && write_json(r, stamp, e)) ||
+		rc = load_reference(r, e) || measure(r, e) ||
+		     diagnose_json(ask->json, r->rows, "experts", ask->experts ? r->experts : NULL, stamp, e) ||
 		     (ask->experts && diagnose_table(ask->experts, r->experts, stamp, e)) || diagnose_table(ask->out, r->rows, stamp, e);
 	stamp_free(stamp);
 	return rc ? -1 : 0;

@@ -7,11 +7,11 @@
 #include "cluster/points.h"
 #include "core/mem.h"
 
-enum { ROWS = 16, COLUMNS = 64, AT_ONCE = 64 };
+enum { ROWS = 16, COLUMNS = 64 };
 
 struct search {
 	const float *x;
-	int64_t n, d, first; /* first: the first block of rows of the pass that runs */
+	int64_t n, d;
 	int count;
 	int32_t *near; /* (n, count), nearest first */
 	float *far;    /* (n, count) their squared distances */
@@ -35,32 +35,18 @@ static int insert(struct search *s, int64_t i, int held, int64_t j, float d)
 	return held < s->count ? held + 1 : held;
 }
 
-static void search_task(void *arg, int64_t task, int worker)
+static void search_task(void *arg, int64_t block, int worker)
 {
 	struct search *s = arg;
-	int64_t from = (s->first + task) * ROWS, to = from + ROWS < s->n ? from + ROWS : s->n;
+	int64_t from = block * ROWS, to = from + ROWS < s->n ? from + ROWS : s->n;
 	int held[ROWS] = {0};
 
 	(void)worker;
-	for (int64_t block = 0; block < s->n; block += COLUMNS)
+	for (int64_t at = 0; at < s->n; at += COLUMNS)
 		for (int64_t i = from; i < to; i++)
-			for (int64_t j = block; j < s->n && j < block + COLUMNS; j++)
+			for (int64_t j = at; j < s->n && j < at + COLUMNS; j++)
 				if (j != i)
 					held[i - from] = insert(s, i, held[i - from], j, points_distance2(s->x + i * s->d, s->x + j * s->d, s->d));
-}
-
-static int find_neighbours(struct search *s, struct pool *pool, const struct progress *progress, struct err *e)
-{
-	int64_t blocks = (s->n + ROWS - 1) / ROWS;
-
-	for (s->first = 0; s->first < blocks; s->first += AT_ONCE) {
-		int64_t left = blocks - s->first;
-
-		if (progress_tell(progress, "nearest neighbours", s->first * ROWS, s->n))
-			return err_set(e, ERR_AGAIN, "clustering interrupted");
-		pool_run(pool, left < AT_ONCE ? left : AT_ONCE, search_task, s);
-	}
-	return 0;
 }
 
 static int has(const struct search *s, int64_t i, int64_t j)
@@ -133,7 +119,7 @@ int knngraph_make(struct knngraph *g, const float *x, int64_t n, int64_t d, int 
 	*g = (struct knngraph){.n = n};
 	s.near = mem_try((size_t)(n * neighbours), sizeof *s.near, "nearest neighbours", e);
 	s.far = mem_try((size_t)(n * neighbours), sizeof *s.far, "nearest neighbours", e);
-	rc = s.near && s.far ? find_neighbours(&s, pool, progress, e) : -1;
+	rc = s.near && s.far ? points_blocks(n, ROWS, "nearest neighbours", search_task, &s, pool, progress, e) : -1;
 	if (!rc) {
 		g->start = mem_zalloc((size_t)n + 1, sizeof *g->start);
 		g->degree = mem_zalloc((size_t)n, sizeof *g->degree);

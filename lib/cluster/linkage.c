@@ -5,9 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cluster/points.h"
 #include "core/mem.h"
 
-enum { ROWS = 32, COLUMNS = 64, AT_ONCE = 64, TELL = 256 };
+enum { ROWS = 32, COLUMNS = 64, TELL = 256 };
 
 /* A merge of the clusters that hold the points a and b. */
 struct merge {
@@ -18,10 +19,10 @@ struct merge {
 struct linkage {
 	enum linkage_kind kind;
 	const float *x;
-	int64_t n, d, first; /* first: the first block of rows of the pass that runs */
-	double *between;     /* [n (n - 1) / 2]: of j < i at i (i - 1) / 2 + j; for Ward the square */
-	double *weight;      /* [n] of the cluster that a point stands for */
-	int64_t *live;       /* [lives] points that stand for a cluster, ascending */
+	int64_t n, d;
+	double *between; /* [n (n - 1) / 2]: of j < i at i (i - 1) / 2 + j; for Ward the square */
+	double *weight;  /* [n] of the cluster that a point stands for */
+	int64_t *live;   /* [lives] points that stand for a cluster, ascending */
 	int64_t lives;
 	struct merge *merge; /* [n - 1] */
 };
@@ -50,33 +51,19 @@ static double squared(const float *a, const float *b, int64_t d)
 	return sum;
 }
 
-static void distance_task(void *arg, int64_t task, int worker)
+static void distance_task(void *arg, int64_t block, int worker)
 {
 	struct linkage *l = arg;
-	int64_t from = (l->first + task) * ROWS, to = from + ROWS < l->n ? from + ROWS : l->n;
+	int64_t from = block * ROWS, to = from + ROWS < l->n ? from + ROWS : l->n;
 
 	(void)worker;
-	for (int64_t block = 0; block < to; block += COLUMNS)
+	for (int64_t at = 0; at < to; at += COLUMNS)
 		for (int64_t i = from; i < to; i++)
-			for (int64_t j = block; j < i && j < block + COLUMNS; j++) {
+			for (int64_t j = at; j < i && j < at + COLUMNS; j++) {
 				double a = l->weight[i], b = l->weight[j], s = squared(l->x + i * l->d, l->x + j * l->d, l->d);
 
 				*pair_at(l, i, j) = l->kind == LINKAGE_WARD ? 2 * a * b / (a + b) * s : sqrt(s);
 			}
-}
-
-static int measure_pairs(struct linkage *l, struct pool *pool, const struct progress *progress, struct err *e)
-{
-	int64_t blocks = (l->n + ROWS - 1) / ROWS;
-
-	for (l->first = 0; l->first < blocks; l->first += AT_ONCE) {
-		int64_t left = blocks - l->first;
-
-		if (progress_tell(progress, "rows of distances", l->first * ROWS, l->n))
-			return err_set(e, ERR_AGAIN, "clustering interrupted");
-		pool_run(pool, left < AT_ONCE ? left : AT_ONCE, distance_task, l);
-	}
-	return 0;
 }
 
 /* The nearest live cluster; of equally near ones `before` (the one before it in the chain, so that chains end), else the first. */
@@ -210,7 +197,7 @@ int linkage_cut(int32_t *cluster, double *height, enum linkage_kind kind, const 
 		l.weight[i] = weight ? weight[i] : 1;
 		l.live[i] = i;
 	}
-	rc = measure_pairs(&l, pool, progress, e) || merge_all(&l, progress, e) ? -1 : 0;
+	rc = points_blocks(n, ROWS, "rows of distances", distance_task, &l, pool, progress, e) || merge_all(&l, progress, e) ? -1 : 0;
 	if (!rc) {
 		qsort(l.merge, (size_t)n - 1, sizeof *l.merge, by_height);
 		for (int64_t i = 0; i < n - 1; i++) {

@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 
-enum { SCAN = 4096 }; /* points in a task */
+enum { SCAN = 4096, AT_ONCE = 64 }; /* points in a task; blocks between two reports of progress */
 
 /* Uses sixteen partial sums, which the compiler keeps in vectors and which are added in order at the end. */
 float points_distance2(const float *a, const float *b, int64_t d)
@@ -80,4 +80,33 @@ int points_finite(const float *x, int64_t n, int64_t d, struct pool *pool, struc
 			err_set(e, ERR_DATA, "feature %lld of point %lld is not finite", (long long)(job.bad[t] % d), (long long)(job.bad[t] / d));
 	mem_free(job.bad);
 	return e->code ? -1 : 0;
+}
+
+struct pass {
+	void (*task)(void *arg, int64_t block, int worker);
+	void *arg;
+	int64_t first;
+};
+
+static void pass_task(void *arg, int64_t i, int worker)
+{
+	const struct pass *p = arg;
+
+	p->task(p->arg, p->first + i, worker);
+}
+
+int points_blocks(int64_t n, int64_t rows, const char *name, void (*task)(void *arg, int64_t block, int worker), void *arg, struct pool *pool,
+                  const struct progress *progress, struct err *e)
+{
+	int64_t blocks = (n + rows - 1) / rows;
+	struct pass p = {task, arg, 0};
+
+	for (; p.first < blocks; p.first += AT_ONCE) {
+		int64_t left = blocks - p.first;
+
+		if (progress_tell(progress, name, p.first * rows, n))
+			return err_set(e, ERR_AGAIN, "clustering interrupted");
+		pool_run(pool, left < AT_ONCE ? left : AT_ONCE, pass_task, &p);
+	}
+	return 0;
 }

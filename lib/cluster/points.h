@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "core/clock.h"
 #include "core/err.h"
 #include "core/pool.h"
 
@@ -15,6 +16,11 @@ float points_distance2(const float *a, const float *b, int64_t d); /* |a - b|^2,
 
 /* Draw m of n rows with RNG_CLUSTER at this step; the result [m] is in index order. Caller frees with mem_free. */
 int64_t *points_subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step);
+
+/* Call task(arg, block, worker) in the pool for every block of `rows` rows of n, and report the progress under this name. ERR_AGAIN if
+ * interrupted. */
+int points_blocks(int64_t n, int64_t rows, const char *name, void (*task)(void *arg, int64_t block, int worker), void *arg, struct pool *pool,
+                  const struct progress *progress, struct err *e);
 
 /* ERR_DATA naming the first value of x (n, d) that is not finite. */
 int points_finite(const float *x, int64_t n, int64_t d, struct pool *pool, struct err *e);

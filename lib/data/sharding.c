@@ -42,8 +42,8 @@ struct sharding {
 	struct sharding_options o;
 	struct assignment *a;
 	char *stamp;
-	struct stream
-	    *stream; /* [streams]: training and held out of each cluster; then both for 2, 3, .. copies; then all of that for further samples */
+	/* [streams]: training and held out of each cluster; then both for 2, 3, .. copies; then all of that for further samples */
+	struct stream *stream;
 	int streams;
 	struct manifest_row *row;
 	int64_t rows;

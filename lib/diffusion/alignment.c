@@ -14,7 +14,7 @@ static const double pi = 3.14159265358979323846;
 struct alignment {
 	const struct alignment_plan *p;
 	int64_t capacity, rows;           /* rows: of a column at one time, the larger of count and states */
-	struct mixture own;               /* the mixture with weights by the sample's own cluster where takes_own says so */
+	struct mixture own;               /* the mixture with weights by the sample's own cluster where policy_entry_own says so */
 	struct mixer *mixer;              /* of noised samples; NULL: none */
 	float *there_x, *there_v;         /* (capacity, d), on the device */
 	double *value[ALIGNMENT_COLUMNS]; /* (steps, rows) */
@@ -26,12 +26,6 @@ struct alignment {
 	struct alignment_loss *loss;      /* (steps, k), sums */
 	int64_t *index;                   /* (capacity) */
 };
-
-/* As in budget.c: an expert that is drawn once by the shares meets only states of its own cluster. */
-static int takes_own(const struct policy_entry *y)
-{
-	return y->select != SELECT_EXPERT && (y->weights == WEIGHT_ORACLE || (y->weights == WEIGHT_PRIOR && y->select == SELECT_SAMPLE));
-}
 
 static int allocate(struct alignment *a, struct err *e)
 {
@@ -73,7 +67,7 @@ struct alignment *alignment_new(const struct alignment_plan *p, int64_t capacity
 	a->rows = p->count > p->states ? p->count : p->states;
 	a->own = *p->mixture;
 	for (int i = 0; i < a->own.policy.entries; i++)
-		if (takes_own(&a->own.policy.entry[i])) {
+		if (policy_entry_own(&a->own.policy.entry[i])) {
 			a->own.policy.entry[i].weights = WEIGHT_ORACLE;
 			a->own.policy.entry[i].select = SELECT_FULL;
 		}

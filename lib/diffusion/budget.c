@@ -61,12 +61,6 @@ int budget_route_parse(const char *text, struct budget_route *r, struct err *e)
 	return 0;
 }
 
-/* Whether the entry's weights are 1 for the cluster of the state: an expert that is drawn once by the shares meets only states of its own cluster. */
-static int takes_own(const struct policy_entry *y)
-{
-	return y->select != SELECT_EXPERT && (y->weights == WEIGHT_ORACLE || (y->weights == WEIGHT_PRIOR && y->select == SELECT_SAMPLE));
-}
-
 static int check_route(const struct budget *b, const struct budget_route *r, struct err *e)
 {
 	const struct budget_plan *p = b->p;
@@ -78,13 +72,12 @@ static int check_route(const struct budget *b, const struct budget_route *r, str
 	if (policy_uses(&r->policy, WEIGHT_ROUTER) && !r->exact_router && !p->router)
 		return err_set(e, ERR_USAGE,
 		               "a route needs a router, and the model has none; optimum, exact:POLICY, oracle, prior and expert:I need none");
-	for (int i = 0; i < r->policy.entries; i++) {
-		if (policy_uses(&r->policy, WEIGHT_DISTANCE) || r->policy.entry[i].keep > 0 || r->policy.entry[i].select == SELECT_BUDGET)
-			return err_set(e, ERR_USAGE,
-			               "a route with distance, keep:MARGIN or budget:GFLOP needs trajectories, and the states here have no "
-			               "evaluation before them");
-		own |= takes_own(&r->policy.entry[i]);
-	}
+	if (policy_needs_trajectory(&r->policy))
+		return err_set(e, ERR_USAGE,
+		               "a route with distance, keep:MARGIN or budget:GFLOP needs trajectories, and the states here have no "
+		               "evaluation before them");
+	for (int i = 0; i < r->policy.entries; i++)
+		own |= policy_entry_own(&r->policy.entry[i]);
 	for (int k = 0; k < p->k && own; k++)
 		if (!b->present[k])
 			return err_set(e, ERR_USAGE, "routes oracle and prior need every expert, and expert %d is missing", k);
@@ -269,7 +262,7 @@ static int find_weights(struct budget *b, const struct budget_route *r, int64_t 
 		memcpy(w, b->best + i * K, (size_t)K * sizeof *w);
 		return 0;
 	}
-	if (takes_own(&y))
+	if (policy_entry_own(&y))
 		y.weights = WEIGHT_ORACLE;
 	if (route_weights(&y, &in, prob, w) >= 0)
 		return 0;

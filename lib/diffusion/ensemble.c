@@ -327,11 +327,15 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	if (check_shape(s, &c->net, where, e) || check_text(s, &c->net, where, first, e) ||
 	    (!first && agree(where, "classes", c->net.classes, s->classes, e)))
 		return -1;
+	if (!first && c->told_cluster != s->told_cluster)
+		return err_set(e, ERR_DATA, "%s: its condition is the %s, but that of the experts before it is the %s", where,
+		               c->told_cluster ? "cluster" : "class", c->told_cluster ? "class" : "cluster");
 	if (c->net.out_channels < c->net.channels)
 		return err_set(e, ERR_DATA, "%s: predicts %lld channels for samples of %lld", where, (long long)c->net.out_channels,
 		               (long long)c->net.channels);
 	s->lower |= c->lower;
 	s->classes = (int)c->net.classes;
+	s->told_cluster = c->told_cluster;
 	s->null_label = (first || s->null_label) && c->net.classes > 0 && c->net.class_dropout > 0;
 	m->kind = (enum prediction)kind;
 	m->mode = o->mode;
@@ -397,6 +401,7 @@ static void take_shares(struct ensemble *s, const struct model_config *c)
 	s->shares = mem_zalloc((size_t)s->clusters, sizeof *s->shares);
 	for (int k = 0; k < s->clusters; k++)
 		s->shares[k] = c->cluster_sizes ? (double)c->cluster_sizes[k] : c->cluster_shares[k];
+	s->sized = c->cluster_sizes != NULL;
 }
 
 static int count_clusters(struct ensemble *s, const struct layout *l, const char *dir, struct err *e)
@@ -480,6 +485,23 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 		take_shares(s, c);
 	}
 	return rc;
+}
+
+struct mixture ensemble_mixture(const struct ensemble *s, const struct policy *p, uint64_t seed, struct device *device)
+{
+	return (struct mixture){.k = s->k,
+	                        .d = s->d,
+	                        .expert = s->expert,
+	                        .owners = s->owners,
+	                        .clusters = s->clusters,
+	                        .router = s->router.logits ? &s->router : NULL,
+	                        .policy = *p,
+	                        .cfg = 1,
+	                        .seed = seed,
+	                        .device = device,
+	                        .shares = s->shares,
+	                        .class_shares = s->class_shares,
+	                        .classes = s->classes};
 }
 
 static void hash_files(struct ensemble *s)

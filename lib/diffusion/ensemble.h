@@ -8,6 +8,7 @@
 #include "core/err.h"
 #include "diffusion/convert.h"
 #include "diffusion/denoiser.h"
+#include "diffusion/mixture.h"
 #include "diffusion/owners.h"
 #include "diffusion/policy.h"
 #include "diffusion/schedule.h"
@@ -47,6 +48,7 @@ struct ensemble {
 	int64_t channels, size, d;       /* of a picture; d = channels * size * size */
 	int classes;                     /* 0: unconditional */
 	json_t *class_names;             /* (core/names.h); NULL: classes have no names */
+	int told_cluster;                /* the experts' classes are clusters (struct model_config) */
 	int null_label;                  /* every expert was trained with the null label: unconditional sampling and guidance work */
 	int64_t text_tokens, text_width; /* size of the text features that the experts read; 0: none */
 	int lower;                       /* some expert was trained on lower-case texts (struct model_config) */
@@ -59,6 +61,7 @@ struct ensemble {
 	int64_t out;                     /* elements of a prediction: d, or 2 d if all learned a variance on this path */
 	char partition[65];              /* of the data that its networks were trained on (struct model_config); empty: unknown */
 	double *shares;                  /* (clusters) sizes or probabilities of the clusters, or NULL: unknown */
+	int sized;                       /* `shares` are sizes: numbers of training samples */
 	double *class_shares;            /* (classes, clusters) from "class_cluster_sizes" of the router, or NULL */
 	struct ensemble_file *file;
 	int files;     /* number of `file`: all files that results depend on */
@@ -80,6 +83,9 @@ struct ensemble {
  * may have any numbers, and need one path. A folder that is missing or holds no expert: ERR_NOINPUT. `resident` on a device that computes in host
  * memory: ERR_USAGE. Release with ensemble_release, after failure too. */
 int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e);
+/* A mixture of its experts and router by this policy, for velocities: without guidance, reference items and distances. It borrows from *s, and is
+ * valid until ensemble_release. */
+struct mixture ensemble_mixture(const struct ensemble *s, const struct policy *p, uint64_t seed, struct device *device);
 /* The solver named by the experts' scheduler files (diffusion/scheduler.h): 1 and *s; 0 if some expert is not in diffusers' format or has no
  * scheduler. ERR_DATA if a scheduler is unsupported or the experts' schedulers differ. */
 int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e);

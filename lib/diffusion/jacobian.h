@@ -1,8 +1,8 @@
 /* Products with the Jacobian J = du/dx of an ensemble's velocity u = sum_k w_k v_k, in one row of x, and the numbers that follow from them.
  *
- * With the routing frozen the weights are constants. With it free they change with x as the policy's entry says; which experts it selects does not
- * (almost everywhere it does not). J r is a central difference with a step of JACOBIAN_STEP |x| / |r| along r, J' r comes from struct pull. States
- * and velocities are float, vectors and sums double. A row's result does not depend on the other rows. */
+ * With the routing frozen the weights are constants. With it free they change with x as the policy's entry says, but the set of selected
+ * experts is held: it is constant near almost every x. J r is a central difference with a step of JACOBIAN_STEP |x| / |r| along r, J' r comes
+ * from struct pull. States and velocities are float, vectors and sums double. A row's result does not depend on the other rows. */
 #ifndef DDM_DIFFUSION_JACOBIAN_H
 #define DDM_DIFFUSION_JACOBIAN_H
 

@@ -48,6 +48,7 @@ void law_logits(struct law *l, const struct path *path, int64_t n, const float *
 /* out (n, d) = sum_k r_k d logit_k / dx for r (n, clusters), whose rows sum to 0: the gradient of a row's logits is known up to a term that is the
  * same for every cluster. x, t and `path` as in law_logits. */
 void law_pull_logits(struct law *l, const struct path *path, int64_t n, const float *x, const float *t, const float *r, float *out);
+
 /* FLOPs of one row: of law_predict with with_mean, of law_logits with LAW_ALL and without it. */
 double law_flops(const struct law *l, int cluster, int with_mean);
 

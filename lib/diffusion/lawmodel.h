@@ -28,6 +28,7 @@ void law_model_run(struct law_model *m, int64_t n, const float *x, const float *
 
 /* For a router: out (n, C, S, S) = sum_k r_k d logit_k / dx, for r (n, K) whose rows sum to 0. */
 void law_model_pull(struct law_model *m, int64_t n, const float *x, const float *t, const float *r, float *out);
+
 /* Write the folder. For an expert *s holds its samples (s->clusters is ignored); for a router (by c->net) the samples of all clusters.
  * c->cluster_sizes are the full sizes of the clusters; *s may hold a part of each. `stamp` is written into both files. */
 int law_model_write(const char *dir, const struct model_config *c, const struct finite_set *s, json_t *stamp, struct err *e);

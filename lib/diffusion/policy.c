@@ -323,6 +323,19 @@ int policy_uses(const struct policy *p, enum weight_kind source)
 	return 0;
 }
 
+int policy_entry_own(const struct policy_entry *y)
+{
+	return y->select != SELECT_EXPERT && (y->weights == WEIGHT_ORACLE || (y->weights == WEIGHT_PRIOR && y->select == SELECT_SAMPLE));
+}
+
+int policy_needs_trajectory(const struct policy *p)
+{
+	for (int i = 0; i < p->entries; i++)
+		if (p->entry[i].weights == WEIGHT_DISTANCE || p->entry[i].keep > 0 || p->entry[i].select == SELECT_BUDGET)
+			return 1;
+	return 0;
+}
+
 int policy_may_select(const struct policy *p, int k)
 {
 	for (int i = 0; i < p->entries; i++)

@@ -94,6 +94,12 @@ size_t policy_span(const char *list);
 const struct policy_entry *policy_at(const struct policy *p, double t);
 /* Whether some entry takes its weights from this source. */
 int policy_uses(const struct policy *p, enum weight_kind source);
+/* Whether the entry weighs every noised sample by the sample's own cluster. `prior|sample` does: it draws one expert for a whole trajectory, so that
+ * expert meets only states of its own cluster. */
+int policy_entry_own(const struct policy_entry *y);
+/* Whether some entry needs the evaluations before it on a trajectory (distance, keep:MARGIN, budget:GFLOP), so that it cannot be measured on single
+ * noised samples. */
+int policy_needs_trajectory(const struct policy *p);
 /* Whether some entry may select expert k. */
 int policy_may_select(const struct policy *p, int k);
 /* ERR_USAGE if an entry selects more than the k experts that a model has, or one that is not `present` (k). */

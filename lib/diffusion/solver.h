@@ -31,13 +31,14 @@
 enum solver_kind { SOLVER_LIST(SOLVER_KIND, SOLVER_NO_TEXT) SOLVER_KINDS };
 #undef SOLVER_KIND
 
-/* Of the solvers that add noise, and of dopri5. */
+/* Of the solvers that add noise. */
 struct stochastic {
 	double strength; /* sde */
 	double churn, churn_min, churn_max, churn_noise;
 };
 
-struct tolerance { /* dopri5 */
+/* Of dopri5. */
+struct tolerance {
 	double rtol, atol;
 };
 

@@ -25,18 +25,15 @@ struct velocity_loss {
 /* States that are not on a trajectory have no evaluation before them, and no expert that was drawn at its start. */
 static int check_policy(const struct policy *p, struct err *e)
 {
-	for (int i = 0; i < p->entries; i++) {
-		const struct policy_entry *y = &p->entry[i];
-
-		if (y->weights == WEIGHT_DISTANCE || y->keep > 0 || y->select == SELECT_BUDGET)
-			return err_set(e, ERR_USAGE,
-			               "a policy with distance, keep:MARGIN or budget:GFLOP cannot be measured on single states: it needs "
-			               "the evaluations before");
-		if (y->weights == WEIGHT_PRIOR && y->select == SELECT_SAMPLE)
+	if (policy_needs_trajectory(p))
+		return err_set(e, ERR_USAGE,
+		               "a policy with distance, keep:MARGIN or budget:GFLOP cannot be measured on single states: it needs "
+		               "the evaluations before");
+	for (int i = 0; i < p->entries; i++)
+		if (p->entry[i].weights == WEIGHT_PRIOR && p->entry[i].select == SELECT_SAMPLE)
 			return err_set(e, ERR_USAGE,
 			               "prior cannot be measured on single states: it draws one expert for a whole trajectory, which meets "
 			               "only states of its own cluster; measure oracle");
-	}
 	return 0;
 }
 
@@ -79,20 +76,25 @@ void velocity_loss_free(struct velocity_loss *l)
 	mem_free(l);
 }
 
+void velocity_state(int64_t d, const float *x0, double t, uint64_t seed, uint64_t id, float *eps, float *x, float *target)
+{
+	struct path_point p = path_at(&path_linear, t);
+	float time = (float)t;
+	uint32_t bits;
+
+	memcpy(&bits, &time, sizeof bits);
+	rng_normal(eps, (size_t)d, seed, RNG_METRIC, bits, id);
+	path_noise(&p, x, x0, eps, d);
+	path_target(&p, PREDICT_VELOCITY, target, x0, eps, d);
+}
+
 static void make_state(void *arg, int64_t i, int worker)
 {
 	struct velocity_loss *l = arg;
-	int64_t d = l->m->d;
-	struct path_point p = path_at(&path_linear, l->t);
-	const float *x0 = l->s->x0 + i * d;
-	float *eps = l->eps + i * d, t = (float)l->t;
-	uint32_t bits;
+	int64_t d = l->m->d, at = i * d;
 
 	(void)worker;
-	memcpy(&bits, &t, sizeof bits);
-	rng_normal(eps, (size_t)d, l->seed, RNG_METRIC, bits, l->s->id[i]);
-	path_noise(&p, l->x + i * d, x0, eps, d);
-	path_target(&p, PREDICT_VELOCITY, l->target + i * d, x0, eps, d);
+	velocity_state(d, l->s->x0 + at, l->t, l->seed, l->s->id[i], l->eps + at, l->x + at, l->target + at);
 }
 
 static void find_loss(void *arg, int64_t i, int worker)

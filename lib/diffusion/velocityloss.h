@@ -22,6 +22,10 @@ struct velocity_samples {
 	const int32_t *cluster; /* (n) for the weights of an oracle; NULL: none */
 };
 
+/* The noised sample of x0 (d) at time t: the noise eps (d), the state x = (1 - t) x0 + t eps (d) and the target eps - x0 (d). The noise follows from
+ * the seed, t and the sample's id below 2^44. */
+void velocity_state(int64_t d, const float *x0, double t, uint64_t seed, uint64_t id, float *eps, float *x, float *target);
+
 struct velocity_loss;
 
 /* Borrows *m and the pool. Capacity: most samples of a call. Errors of mixer_new; ERR_USAGE for a policy that needs trajectories (distance,

@@ -4,19 +4,10 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "metric/outerimpl.h"
 
-#if defined(__AVX512F__)
-#define VBYTES 64
-#elif defined(__AVX__)
-#define VBYTES 32
-#else
-#define VBYTES 16
-#endif
-
-/* A block of ROWS x COLS products is held in registers. DEPTH dimensions are processed at a time, whose panels fit in the second-level cache. */
-enum { LANES = VBYTES / sizeof(double), ROWS = 4, COLS = 2 * LANES, DEPTH = 128 };
-
-typedef double vec __attribute__((vector_size(VBYTES), aligned(sizeof(double))));
+/* DEPTH dimensions are processed at a time, whose panels fit in the second-level cache. */
+enum { ROWS = OUTER_ROWS, COLS = OUTER_COLS, DEPTH = 128 };
 
 int gram_init(struct gram *g, const struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, struct err *e)
 {
@@ -54,25 +45,6 @@ static void pack(double *out, const float *x, int64_t count, int d, int k0, int 
 				*out++ = p + i < count ? x[(p + i) * d + k] : 0;
 }
 
-/* out (ROWS, COLS), rows GRAM_TILE apart, += the products of `depth` dimensions of panels a and b. */
-static void products(double *out, const double *a, const double *b, int depth)
-{
-	vec acc[ROWS][2];
-
-	for (int i = 0; i < ROWS; i++)
-		memcpy(acc[i], out + i * GRAM_TILE, sizeof acc[i]);
-	for (int k = 0; k < depth; k++, a += ROWS, b += COLS) {
-		vec b0 = *(const vec *)b, b1 = *(const vec *)(b + LANES);
-
-		for (int i = 0; i < ROWS; i++) {
-			acc[i][0] += a[i] * b0;
-			acc[i][1] += a[i] * b1;
-		}
-	}
-	for (int i = 0; i < ROWS; i++)
-		memcpy(out + i * GRAM_TILE, acc[i], sizeof acc[i]);
-}
-
 const double *gram_tile(const struct gram *g, int64_t i, int64_t j, int worker)
 {
 	double *a = g->scratch + (size_t)worker * g->per_worker, *b = a + GRAM_TILE * DEPTH, *out = b + GRAM_TILE * DEPTH;
@@ -86,7 +58,7 @@ const double *gram_tile(const struct gram *g, int64_t i, int64_t j, int worker)
 		pack(b, g->y + j * GRAM_TILE * g->d, m, g->d, k, depth, COLS);
 		for (int64_t c = 0; c < m; c += COLS)
 			for (int64_t r = 0; r < n; r += ROWS)
-				products(out + r * GRAM_TILE + c, a + r * depth, b + c * depth, depth);
+				outer_add(out + r * GRAM_TILE + c, GRAM_TILE, a + r * depth, ROWS, b + c * depth, COLS, depth);
 	}
 	return out;
 }

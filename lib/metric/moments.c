@@ -4,20 +4,10 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "metric/outerimpl.h"
 
-#if defined(__AVX512F__)
-#define VBYTES 64
-#elif defined(__AVX__)
-#define VBYTES 32
-#else
-#define VBYTES 16
-#endif
-
-/* Sums are accumulated in tiles of BAND x BAND, of which ROWS x COLS at a time are in registers. gcc keeps no vector there that is wider than
- * the machine's. */
-enum { CHUNK = 256, BAND = 16, ROWS = 4, LANES = VBYTES / sizeof(double), COLS = 2 * LANES };
-
-typedef double vec __attribute__((vector_size(VBYTES), aligned(sizeof(double))));
+/* Sums are accumulated in tiles of BAND x BAND. */
+enum { CHUNK = 256, BAND = 16 };
 
 static size_t bands(int d)
 {
@@ -66,31 +56,12 @@ static void panel_task(void *arg, int64_t p, int worker)
 			*out++ = j < s->d ? s->chunk[r * (int64_t)s->d + j] : 0;
 }
 
-/* ROWS x COLS of a tile += the products of `rows` rows of two panels. */
-static void block_add(double *tile, const double *a, const double *b, int rows)
-{
-	vec acc[ROWS][2];
-
-	for (int k = 0; k < ROWS; k++)
-		memcpy(acc[k], tile + k * BAND, sizeof acc[k]);
-	for (int r = 0; r < rows; r++, a += BAND, b += BAND) {
-		vec b0 = *(const vec *)b, b1 = *(const vec *)(b + LANES);
-
-		for (int k = 0; k < ROWS; k++) {
-			acc[k][0] += a[k] * b0;
-			acc[k][1] += a[k] * b1;
-		}
-	}
-	for (int k = 0; k < ROWS; k++)
-		memcpy(tile + k * BAND, acc[k], sizeof acc[k]);
-}
-
 /* tile (BAND, BAND) += a' b of two panels with `rows` rows. */
 static void tile_add(double *tile, const double *a, const double *b, int rows)
 {
-	for (int i = 0; i < BAND; i += ROWS)
-		for (int j = 0; j < BAND; j += COLS)
-			block_add(tile + i * BAND + j, a + i, b + j, rows);
+	for (int i = 0; i < BAND; i += OUTER_ROWS)
+		for (int j = 0; j < BAND; j += OUTER_COLS)
+			outer_add(tile + i * BAND + j, BAND, a + i, BAND, b + j, BAND, rows);
 }
 
 /* Update BAND rows of the lower triangle: spread += the products of the centred rows of the chunk, in order, and then the term of the shift between

@@ -17,6 +17,7 @@ struct model_config {
 	struct betas betas;      /* of a path with discrete time (betas_path). Owned, like the following: model_config_release */
 	double sigma_data;       /* of path "edm"; 0: SIGMA_DATA_USUAL */
 	struct time_range range; /* the times that an expert was trained on; zeroed: all */
+	int told_cluster;        /* its classes are clusters: "condition" is "cluster". 0: they are classes, or it has none */
 	int64_t cluster;         /* the cluster it was trained on; -1: all, or unknown */
 	int64_t clusters;        /* K of the data it was trained on; 0: unknown */
 	int64_t *cluster_sizes;  /* [clusters] training samples per cluster; NULL: unknown */

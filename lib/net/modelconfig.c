@@ -49,14 +49,15 @@ static int load_shares(const json_t *o, struct model_config *c, const char *wher
 	return 0;
 }
 
-/* Read the partition that the network was trained on and the names of clusters and classes, which ddm-shard took from the assignment and the
- * samples. */
+/* Read the partition that the network was trained on, whether its classes are clusters, and the names of clusters and classes, which ddm-shard
+ * took from the assignment and the samples. */
 static int load_names(const json_t *o, struct model_config *c, const char *where, struct err *e)
 {
-	const char *partition = "";
+	const char *partition = "", *condition = "";
 
-	if (jsonio_str(o, "partition", 0, &partition, where, e))
+	if (jsonio_str(o, "partition", 0, &partition, where, e) || jsonio_str(o, "condition", 0, &condition, where, e))
 		return -1;
+	c->told_cluster = !strcmp(condition, "cluster");
 	if (strlen(partition) >= sizeof c->partition)
 		return err_set(e, ERR_DATA, "%s: \"partition\" is not a SHA-256", where);
 	snprintf(c->partition, sizeof c->partition, "%s", partition);

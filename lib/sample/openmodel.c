@@ -238,19 +238,8 @@ static int set_mixture(struct sampling *r, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
 
-	r->mixture = (struct mixture){.k = s->k,
-	                              .d = s->d,
-	                              .expert = s->expert,
-	                              .owners = s->owners,
-	                              .clusters = s->clusters,
-	                              .router = s->router.logits ? &s->router : NULL,
-	                              .policy = r->policy,
-	                              .cfg = r->ask.cfg,
-	                              .seed = r->ask.seed,
-	                              .device = r->device,
-	                              .shares = s->shares,
-	                              .class_shares = s->class_shares,
-	                              .classes = s->classes};
+	r->mixture = ensemble_mixture(s, &r->policy, r->ask.seed, r->device);
+	r->mixture.cfg = r->ask.cfg;
 	if (r->solver.discrete) {
 		r->mixture.out = s->out;
 		r->mixture.own = &s->schedule->path;

@@ -31,7 +31,7 @@ check_out "every rule is another partition" 4 sh -c "for t in hard two some ward
 
 check "shards" ddm-shard -a some.tsv -o shards pics
 check_grep "samples are counted once" '^70 samples, ' "$ERR"
-check_grep "and in training" '^in training a sample counts 2 times, in one cluster or several$' "$ERR"
+check_grep "and in training" '^training counts each sample 2 times on average, in one cluster or in several$' "$ERR"
 check "sound" ddm-check shards
 check "again" ddm-shard -a some.tsv -o shards pics
 check_grep "done already" 'exists already' "$ERR"

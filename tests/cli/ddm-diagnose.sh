@@ -6,29 +6,19 @@ ddm-shard -q -a "$SRC/tests/golden/blobs.tsv" -o shards "$SRC/tests/golden/blobs
 ddm-exact -o model shards 2>"$ERR" && ddm-exact --limit 20 -o rough shards 2>"$ERR" && ddm-exact --cluster all -o mono shards 2>"$ERR" || exit 1
 run="ddm-diagnose budget -n 60 --timesteps .1,.5,.8,1"
 
-# value FILE COLUMN T ROUTE CLUSTER
-value() {
-	awk -F '\t' -v c="$2" -v t="$3" -v r="$4" -v k="$5" 'NR == 1 { sub(/^#/, ""); for (i = 1; i <= NF; i++) if ($i == c) n = i }
-		$1 == t && $2 == r && $3 == k { print $n }' "$1"
-}
-# holds NAME EXPRESSION: an awk expression is true
-holds() {
-	awk "BEGIN { exit !($2) }"
-	tap_result $? "$1" "$2"
-}
 
 check "the optimum" $run --routing routing.tsv --json all.json -o a.tsv model shards
 check_grep "the columns" '^#t	route	cluster	n	relative	total	expert	router	cross	loss	flow	w0	w1	w2	w3$' a.tsv
 # Networks compute in float: the tolerance is 1e-7 relative, squared, times 100 for the parts.
 for t in 0.1 0.5 0.8 1; do
-	holds "full has no error at $t" "$(value a.tsv relative $t full all) < 1e-12"
-	holds "nor has the optimum at $t" "$(value a.tsv total $t optimum all) == 0"
+	check_true "full has no error at $t" "$(cell a.tsv relative $t full all) < 1e-12"
+	check_true "nor has the optimum at $t" "$(cell a.tsv total $t optimum all) == 0"
 done
-holds "top-1 has, where clusters overlap" "$(value a.tsv relative 0.8 top-1 all) > .01"
-holds "all of it by the policy" "$(value a.tsv expert 0.8 top-1 all) < 1e-12"
-holds "top-2 has less" "$(value a.tsv total 0.8 top-2 all) < $(value a.tsv total 0.8 top-1 all)"
-holds "none near the data" "$(value a.tsv relative 0.1 top-1 all) < 1e-6"
-holds "weights at t = 1 are the shares" "$(value a.tsv w0 1 full all) - .4 < 1e-6 && .1 - $(value a.tsv w3 1 full all) < 1e-6"
+check_true "top-1 has, where clusters overlap" "$(cell a.tsv relative 0.8 top-1 all) > .01"
+check_true "all of it by the policy" "$(cell a.tsv expert 0.8 top-1 all) < 1e-12"
+check_true "top-2 has less" "$(cell a.tsv total 0.8 top-2 all) < $(cell a.tsv total 0.8 top-1 all)"
+check_true "none near the data" "$(cell a.tsv relative 0.1 top-1 all) < 1e-6"
+check_true "weights at t = 1 are the shares" "$(cell a.tsv w0 1 full all) - .4 < 1e-6 && .1 - $(cell a.tsv w3 1 full all) < 1e-6"
 check_grep "the router is the exact one" '^0\.8	model	60	.*' routing.tsv
 awk -F '\t' '!/^#/ { if ($2 == "model") a = $5; else if (a - $5 > 1e-6 || $5 - a > 1e-6) bad = 1 } END { exit bad }' routing.tsv
 tap_result $? "of the same cross-entropy"
@@ -39,19 +29,19 @@ check "a rough model" $run -o rough.tsv --routing rough-routing.tsv rough shards
 awk -F '\t' '!/^#/ { n++; d = $6 - $7 - $8 - $9; s = $6 + $7 + $8; if (d > 1e-7 * s || d < -1e-7 * s) bad = 1
 	if ($2 != "optimum" && $1 < 1 && $6 < 1e-6) low = 1 } END { exit bad || low || n < 100 }' rough.tsv
 tap_result $? "the parts add up, and none is zero"
-holds "full has an expert's error" "$(value rough.tsv expert 0.5 full all) > 1e-4"
-holds "and a router's" "$(value rough.tsv router 0.8 full all) > 1e-4"
-holds "which exact:full has not" "$(value rough.tsv router 0.8 exact:full all) < 1e-10"
-holds "expert:0 on its own cluster" "$(value rough.tsv expert 0.5 expert:0 0) == $(value rough.tsv expert 0.5 oracle 0)"
+check_true "full has an expert's error" "$(cell rough.tsv expert 0.5 full all) > 1e-4"
+check_true "and a router's" "$(cell rough.tsv router 0.8 full all) > 1e-4"
+check_true "which exact:full has not" "$(cell rough.tsv router 0.8 exact:full all) < 1e-10"
+check_true "expert:0 on its own cluster" "$(cell rough.tsv expert 0.5 expert:0 0) == $(cell rough.tsv expert 0.5 oracle 0)"
 # On average the loss exceeds that of the optimum by the total error: over 20000 states within a third of it, which is four standard errors.
 check "many states" ddm-diagnose budget -n 20000 --timesteps .5 --routes optimum,full -o many.tsv rough shards
-total=$(value many.tsv total 0.5 full all)
-above="($(value many.tsv loss 0.5 full all) - $(value many.tsv loss 0.5 optimum all))"
-holds "the loss exceeds the least one by the error" "$above > .67 * $total && $above < 1.33 * $total"
+total=$(cell many.tsv total 0.5 full all)
+above="($(cell many.tsv loss 0.5 full all) - $(cell many.tsv loss 0.5 optimum all))"
+check_true "the loss exceeds the least one by the error" "$above > .67 * $total && $above < 1.33 * $total"
 
 # On held-out samples the optimum of the training set does not have the lowest loss
 check "held-out states" $run --split holdout -o held.tsv model shards
-holds "near the data its loss is larger there" "$(value held.tsv loss 0.1 optimum all) > $(value a.tsv loss 0.1 optimum all)"
+check_true "near the data its loss is larger there" "$(cell held.tsv loss 0.1 optimum all) > $(cell a.tsv loss 0.1 optimum all)"
 
 check "a monolith" $run -o mono.tsv mono shards
 check_out "of one expert, held against all data" "4" awk '!/^#/ && $2 == "expert:0" && $5 < 1e-12 { n++ } END { print n + 0 }' mono.tsv
@@ -62,7 +52,7 @@ check_absent "no row needs one" "$(grep -l '	full	' norouter.tsv)"
 cp -R model some
 rm -r some/expert_3
 check "with an expert absent" $run --timesteps .8 -o some.tsv some shards
-holds "its weight is missing to the router" "$(value some.tsv router 0.8 full 3) > .01"
+check_true "its weight is missing to the router" "$(cell some.tsv router 0.8 full 3) > .01"
 check_exit 2 "whom oracle would ask" $run --routes oracle some shards
 check_err "it is named" 'expert 3 is missing'
 check "routes of one's own" $run --routes threshold:.2,sample,prior,switch:.6 -o own.tsv model shards

@@ -6,43 +6,33 @@ ddm-synth draw -n 2000 --labels a.tsv --rows rows.npy -o a.tar law 2>"$ERR" && d
 ddm-exact -o exact shards 2>"$ERR" && ddm-exact --limit 20 -o few shards 2>"$ERR" && ddm-exact --cluster all -o mono shards 2>"$ERR" || exit 1
 run="ddm-diagnose budget -n 400 --timesteps .05,.3,.7,1"
 
-# value FILE COLUMN T ROUTE CLUSTER
-value() {
-	awk -F '\t' -v c="$2" -v t="$3" -v r="$4" -v k="$5" 'NR == 1 { sub(/^#/, ""); for (i = 1; i <= NF; i++) if ($i == c) n = i }
-		$1 == t && $2 == r && $3 == k { print $n }' "$1"
-}
-# holds NAME EXPRESSION: an awk expression is true
-holds() {
-	awk "BEGIN { exit !($2) }"
-	tap_result $? "$1" "$2"
-}
 
 check "the law's own model" $run --routing routing.tsv -o own.tsv law law
 check_grep "the columns" '^#t	route	cluster	n	relative	total	expert	router	cross	loss	flow	total_error	minimum	excess	excess_error	w0	w1	w2$' own.tsv
 for t in 0.05 0.3 0.7 1; do
-	holds "has no excess risk at $t" "$(value own.tsv relative $t full all) < 1e-12"
-	holds "nor above the minimum" "$(value own.tsv excess $t full all) < 1e-6 && $(value own.tsv excess $t full all) > -1e-6"
+	check_true "has no excess risk at $t" "$(cell own.tsv relative $t full all) < 1e-12"
+	check_true "nor above the minimum" "$(cell own.tsv excess $t full all) < 1e-6 && $(cell own.tsv excess $t full all) > -1e-6"
 done
 awk -F '\t' '!/^#/ { if ($2 == "model") a = $5; else if (a - $5 > 1e-6 || $5 - a > 1e-6) bad = 1; n++ } END { exit bad || n != 8 }' routing.tsv
 tap_result $? "its router is the exact one"
-holds "top-1 has an excess risk, by its weights alone" "$(value own.tsv router 0.7 top-1 all) > 1e-3 && $(value own.tsv expert 0.7 top-1 all) < 1e-12"
+check_true "top-1 has an excess risk, by its weights alone" "$(cell own.tsv router 0.7 top-1 all) > 1e-3 && $(cell own.tsv expert 0.7 top-1 all) < 1e-12"
 
 # The model of a training set copies its samples: near t = 0 its excess risk over the law is large, and larger the fewer they are.
 check "2000 samples" $run -o exact.tsv exact law
 check "60 samples" $run -o few.tsv few law
 for t in 0.05 0.3 0.7; do
-	holds "fewer are worse at $t" "$(value few.tsv total $t full all) - 4 * $(value few.tsv total_error $t full all) > $(value exact.tsv total $t full all)"
-	holds "2000 are not enough" "$(value exact.tsv total $t full all) > 4 * $(value exact.tsv total_error $t full all)"
+	check_true "fewer are worse at $t" "$(cell few.tsv total $t full all) - 4 * $(cell few.tsv total_error $t full all) > $(cell exact.tsv total $t full all)"
+	check_true "2000 are not enough" "$(cell exact.tsv total $t full all) > 4 * $(cell exact.tsv total_error $t full all)"
 done
 # On samples that it holds, its loss is below the minimum of the law: the states are others, although both seeds are 0.
-holds "the states are not its training samples" "$(value exact.tsv excess 0.05 full all) > 4 * $(value exact.tsv excess_error 0.05 full all)"
+check_true "the states are not its training samples" "$(cell exact.tsv excess 0.05 full all) > 4 * $(cell exact.tsv excess_error 0.05 full all)"
 # With 20000 states the loss above the minimum, which is an estimate of total with more noise, is within four standard errors of it.
 check "many states" ddm-diagnose budget -n 20000 --timesteps .3 --routes full,expert:1 -o many.tsv few law
 for r in full expert:1; do
-	d="($(value many.tsv excess 0.3 $r all) - $(value many.tsv total 0.3 $r all))" s=$(value many.tsv excess_error 0.3 $r all)
-	holds "$r: two estimates of the excess risk agree" "$d < 4 * $s && $d > -4 * $s && $s < .3 * $(value many.tsv total 0.3 $r all)"
+	d="($(cell many.tsv excess 0.3 $r all) - $(cell many.tsv total 0.3 $r all))" s=$(cell many.tsv excess_error 0.3 $r all)
+	check_true "$r: two estimates of the excess risk agree" "$d < 4 * $s && $d > -4 * $s && $s < .3 * $(cell many.tsv total 0.3 $r all)"
 done
-holds "an expert is better on its own component" "$(value many.tsv total 0.3 expert:1 1) < $(value many.tsv total 0.3 expert:1 0)"
+check_true "an expert is better on its own component" "$(cell many.tsv total 0.3 expert:1 1) < $(cell many.tsv total 0.3 expert:1 0)"
 
 # Training
 network="--model dit-nano/2 --hidden 16 --depth 1 --heads 2 --batch 32 --validate-samples 0"
@@ -55,8 +45,8 @@ for steps in 5 300; do
 	check "experts of $steps steps" $run --routes full,oracle -o m$steps.tsv m$steps law
 done
 for t in 0.3 0.7; do
-	holds "training lowers the excess risk at $t" "$(value m300.tsv total $t full all) < .5 * $(value m5.tsv total $t full all)"
-	holds "which is not zero" "$(value m300.tsv total $t full all) > 4 * $(value m300.tsv total_error $t full all)"
+	check_true "training lowers the excess risk at $t" "$(cell m300.tsv total $t full all) < .5 * $(cell m5.tsv total $t full all)"
+	check_true "which is not zero" "$(cell m300.tsv total $t full all) > 4 * $(cell m300.tsv total_error $t full all)"
 done
 
 # Without the components
@@ -68,8 +58,8 @@ check "experts of other clusters" $run -o found.tsv.budget found law
 check_err "are compared with the whole law" "the model's clusters are not the components of law"
 check_out "and have no rows by cluster" "" awk '!/^#/ && $3 != "all"' found.tsv.budget
 for t in 0.05 0.3 0.7; do # the mixture of a partition is the model of all samples, whatever the partition
-	holds "their mixture is that of the components at $t" "$(value found.tsv.budget total $t full all) / $(value exact.tsv total $t full all) - 1 < 1e-5 &&
-		$(value found.tsv.budget total $t full all) / $(value exact.tsv total $t full all) - 1 > -1e-5"
+	check_true "their mixture is that of the components at $t" "$(cell found.tsv.budget total $t full all) / $(cell exact.tsv total $t full all) - 1 < 1e-5 &&
+		$(cell found.tsv.budget total $t full all) / $(cell exact.tsv total $t full all) - 1 > -1e-5"
 done
 check_exit 2 "a route by the components" $run --routes exact:full found law
 check_err "is refused" 'a model whose clusters are those of the law'

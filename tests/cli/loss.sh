@@ -84,6 +84,10 @@ check_exit 2 "cannot be left untold" $loss --untold sure s
 check_err "the reason" 'trained without the null label'
 check_exit 65 "told of other clusters" $loss told other
 check_err "their numbers" 'one of 4 clusters, but other has 3'
+cp -R told/expert_0 told/expert_1
+sed 's/"condition": "cluster"/"condition": "class"/; s/ddm-seal:\([0-9a-f]*\):ddm-seal/\1/' told/expert_1/config.json >config && mv config told/expert_1/config.json
+check_exit 65 "experts told different things" $loss --routes uniform\|full told s
+check_err "both conditions" 'expert_1: its condition is the class, but that of the experts before it is the cluster'
 
 # Parts of the times need no router.
 for r in "0 0...5" "1 .5..1"; do

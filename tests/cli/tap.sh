@@ -154,6 +154,18 @@ check_err() {
 	tap_result $? "$1" "stderr does not match $2"
 }
 
+# check_true NAME EXPRESSION: an awk expression is true
+check_true() {
+	awk "BEGIN { exit !($2) }"
+	tap_result $? "$1" "$2"
+}
+
+# cell FILE COLUMN FIRST SECOND [THIRD]: the value of a column in the row of a table whose first values are these
+cell() {
+	awk -F '\t' -v c="$2" -v first="$3" -v second="$4" -v third="${5:-}" 'NR == 1 { sub(/^#/, ""); for (i = 1; i <= NF; i++) if ($i == c) n = i }
+		$1 == first && $2 == second && (third == "" || $3 == third) { print $n }' "$1"
+}
+
 check_grep() {
 	grep -Eq -- "$2" "$3"
 	tap_result $? "$1" "$3 does not match $2"

@@ -135,25 +135,28 @@ experts = $(ddm_mk) RUN=$9 PARTITION=$(RUN)/n-$1/$6 K=$7 SEED=$3 NET='$(call net
 # $(call loss,N,PARTITION,POLICY,MODEL)
 loss = $(ddm)diagnose loss -n $(STATES) --no-verify $(if $3,--routes '$3') $(one_thread) -o $@ $4 $(RUN)/n-$1/$2/shards
 
-# Learning rates.
+# Learning rates. One at which training diverges (status 76 of ddm-train) has no loss in the table, and is never the best.
+diverged = printf '{"diverged": true}\n' >$@
 CANDIDATES := $(foreach w,$(WIDTHS),$(LRS:%=w-$w/%))
 rate_w = $(patsubst w-%,%,$(patsubst %/,%,$(dir $*)))
 $(CANDIDATES:%=$(RUN)/lr/mono/%.json): $(RUN)/lr/mono/%.json: $(call manifest,$(MIDDLE),$(WHOLE))
 	@mkdir -p $(@D)
-	$(call train,$(MIDDLE),$(rate_w),$(FIRST),$(notdir $*),$(call passes,$(MIDDLE),1),$(BATCH),,$(@:.json=)/expert_0)
-	$(call loss,$(MIDDLE),$(WHOLE),,$(@:.json=))
+	$(call train,$(MIDDLE),$(rate_w),$(FIRST),$(notdir $*),$(call passes,$(MIDDLE),1),$(BATCH),,$(@:.json=)/expert_0) || \
+		{ [ $$? -eq 76 ] && $(diverged); }
+	grep -qs diverged $@ || $(call loss,$(MIDDLE),$(WHOLE),,$(@:.json=))
 
 $(CANDIDATES:%=$(RUN)/lr/experts/%.json): $(RUN)/lr/experts/%.json: $(call manifest,$(MIDDLE),$(WHOLE))
 	@mkdir -p $(@D)
-	+$(call experts,$(MIDDLE),$(rate_w),$(FIRST),$(notdir $*),$(call passes,$(MIDDLE),1),$(WHOLE),$(EXTRA_K),,$(@:.json=))
-	$(call loss,$(MIDDLE),$(WHOLE),full,$(@:.json=)/model)
+	+LC_ALL=C $(call experts,$(MIDDLE),$(rate_w),$(FIRST),$(notdir $*),$(call passes,$(MIDDLE),1),$(WHOLE),$(EXTRA_K),,$(@:.json=)) \
+		2>$(@:.json=.log) || { cat $(@:.json=.log) >&2; grep -q '^make.*Error 76$$' $(@:.json=.log) && $(diverged); }
+	grep -qs diverged $@ || $(call loss,$(MIDDLE),$(WHOLE),full,$(@:.json=)/model)
 
 RATES := $(foreach w,$(WIDTHS),mono/w-$w experts/w-$w)
 $(RATES:%=$(RUN)/lr/%/table.tsv): %/table.tsv: $$(foreach r,$(LRS),$$*/$$r.json)
 	$(ddm)report -q -t lr --columns loss,loss_error -o $@ $(foreach r,$(LRS),$r=$*/$r.json)
 
 $(RATES:%=$(RUN)/lr/%/best): %/best: %/table.tsv
-	awk -F '\t' '!/^#/ && (!n++ || $$2 < least) { least = $$2; lr = $$1 } END { print lr }' $< >$@.new
+	awk -F '\t' '!/^#/ && $$2 != "" && (!n++ || $$2 < least) { least = $$2; lr = $$1 } END { if (!n) exit 1; print lr }' $< >$@.new
 	mv $@.new $@
 
 lr = $(shell cat $(RUN)/lr/$1/w-$w/best)

@@ -8,8 +8,8 @@ for x in a b c; do
 	tar xzf "$SRC/tests/golden/eval-$x.tar.gz" -C pics/$x
 done
 map() {
-	make -s "$@" -f "$SRC/share/recipes/crossover.mk" BIN="$B" RUN=m DATA=pics NS="30 60" WIDTHS="16 24" KS="2 4" SEEDS="1 2" WIDE_SEEDS="1 2" \
-		EXTRA_WIDTH=24 LRS="1e-3 1e-2" IMAGES=960 HOLDOUT=.3 NET="--model dit-nano/4 --depth 1 --heads 2" BATCH=8 TRAIN_FLAGS="--warmup 2" \
+	make -s -f "$SRC/share/recipes/crossover.mk" BIN="$B" RUN=m DATA=pics NS="30 60" WIDTHS="16 24" KS="2 4" SEEDS="1 2" WIDE_SEEDS="1 2" \
+		EXTRA_WIDTH=24 LRS="1e-3 1e-2" "$@" IMAGES=960 HOLDOUT=.3 NET="--model dit-nano/4 --depth 1 --heads 2" BATCH=8 TRAIN_FLAGS="--warmup 2" \
 		ROUTER_NET="--model dit-nano/8 --hidden 8 --depth 1 --heads 1" ROUTER_BATCH=4 ROUTER_FLAGS="--steps 6 --lr 1e-3" STATES=6 N_SAMPLES=6
 }
 check "the map" map -j2
@@ -35,7 +35,7 @@ for a in told big average random time time-cluster mixed-1 mixed-3 branch-.25 br
 	awk "BEGIN { exit !($arm > .9 * $mono && $arm < 1.1 * $mono) }"
 	tap_result $? "$a took the FLOPs of one network" "$arm, one network $mono"
 done
-best() { grep -v '^#' "$1/table.tsv" | LC_ALL=C sort -g -k2 | head -n 1 | cut -f1; }
+best() { grep -v '^#' "$1/table.tsv" | grep '[0-9]$' | LC_ALL=C sort -g -k2 | head -n 1 | cut -f1; }
 for a in mono experts; do check_out "the rate of the smallest loss, $a" "$(best m/lr/$a/w-24)" cat m/lr/$a/w-24/best; done
 check_out "the learning rate of mono" "$(awk '{ print $1 + 0 }' m/lr/mono/w-24/best)" jq '[.. | .lr? // empty][0]' $c/mono/expert_0/config.json
 check_out "mixed experts predict noise and velocity" "epsilon epsilon velocity velocity " sh -c "jq -r .prediction $c/mixed-2/model/expert_?/config.json | tr '\n' ' '"
@@ -48,4 +48,22 @@ check_out "touches nothing" "" find m -newermt 2002-01-01
 rm m/map.tsv $c/time.json
 check "a result that is gone" map -j2
 check_out "is measured again, and nothing trained" "" find m -newermt 2002-01-01 -name '*.safetensors'
+check_clean "no temporary is left" m
+
+# A learning rate at which training diverges is not the best, and does not end the map. The program that stands in for ddm-train fails at a rate of 5.
+mkdir bin
+for p in "$B"/ddm-*; do ln -s "$p" bin; done
+rm bin/ddm-train
+printf '#!/bin/sh\ncase "$*" in *"--lr 5 "*) exit 76 ;; *"--lr 6 "*) exit 74 ;; esac\nexec "%s/ddm-train" "$@"\n' "$B" >bin/ddm-train
+chmod +x bin/ddm-train
+check "a rate that diverges" map -j2 BIN="$PWD/bin" LRS="1e-3 1e-2 5" m/lr/mono/w-24/best m/lr/experts/w-24/best
+for a in mono experts; do
+	check_grep "has no loss, $a" '^5		$' m/lr/$a/w-24/table.tsv
+	check_out "and is not the best, $a" "$(best m/lr/$a/w-24)" cat m/lr/$a/w-24/best
+done
+map BIN="$PWD/bin" LRS="1e-3 6" m/lr/experts/w-24/best 2>"$ERR"
+ended=$?
+check_err "another failure ends the map" 'Error 74$'
+check_out "with an error" 2 echo $ended
+check_absent "without a loss" m/lr/experts/w-24/6.json
 check_clean "no temporary is left" m

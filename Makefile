@@ -116,7 +116,7 @@ $(B)/kernels/attention.cu.o $(B)/kernels/attention_grad.cu.o $(B)/kernels/conv.c
 $(B)/kernels/groupnorm.cu.o: private SPILLS = -Xptxas -warn-spills
 # Tests compare these with the CPU to the bit, so nvcc must not contract a product and a sum into one rounding. The emulation of all others is
 # contracted where the processor can: a kernel that belongs here, and is not, fails its test there.
-UNCONTRACTED = muon noise optimizer sampling
+UNCONTRACTED = guide muon noise optimizer sampling
 $(UNCONTRACTED:%=$(B)/kernels/%.cu.o): EXTRA_NVCC = -fmad=false
 
 $(B)/%.cu.o: $(SRC)/%.cu $(B)/flags

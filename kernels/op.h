@@ -31,6 +31,16 @@ enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_AVERAGE_ALL };
 /* The kind of a view. */
 enum view_kind { VIEW_RESHAPE, VIEW_PERMUTE, VIEW_EXPAND, VIEW_SLICE, VIEW_UNSTACK, VIEW_JOIN };
 
+/* What GUIDE computes. */
+enum guide_rule {
+	GUIDE_LINEAR,  /* P(u) + scale (P(c) - P(u)) */
+	GUIDE_FIT,     /* the same, with k P(u) in place of P(u), k = <P(c), P(u)> / (|P(u)|^2 + 1e-8) */
+	GUIDE_PROJECT, /* P(c) + (scale - 1) (g - (1 - parallel) h), where h is the part of g along P(c), g = m' min(1, limit / |m'|) (limit 0: m'),
+	                * and m' = P(c) - P(u) + momentum m */
+	GUIDE_STD,     /* P(u) (blend std(P(c)) / std(P(u)) + 1 - blend); std: the deviation from the mean of the row */
+	GUIDE_STILL    /* 0 */
+};
+
 /* The attributes of an op, in the member named after it; a gradient op uses the member of its op. */
 struct op_attr {
 	union {
@@ -92,6 +102,13 @@ struct op_attr {
 		struct {
 			double guidance;
 		} mix;
+		struct {
+			enum guide_rule rule;
+			double a, b; /* P(z) = a x + b z; b is not 0 */
+			double scale;
+			double limit, parallel, momentum; /* GUIDE_PROJECT */
+			double blend;                     /* GUIDE_STD */
+		} guide;
 		struct {
 			int identity;  /* v = output */
 			int minus_x0;  /* v = output - x0: the network predicts the noise */
@@ -182,6 +199,9 @@ struct op_attr {
  * MIX         y [N, C]: row index [b] = w [b] u [b], or += if begun [b]; u = v [B, C], or null + guidance (v - null) if null? [B, C] is
  *             present. The indices are distinct. Ins v, null?, index, begun (both of DT_I32), w [B]; outs y, also read. Each operation is
  *             rounded.
+ * GUIDE       y [B, D] = c + (r - P(c)) / b, where r is what attr.guide.rule says of each row by itself; in double, the sums too, rounded once.
+ *             Ins x? [B, D] (absent: a is 0), c [B, D], u? as c (absent for GUIDE_STILL), m? as c (absent: 0); outs y, m'? as c (required with m).
+ *             y may be c or u, and m' may be m.
  * CONVERT     v [B, D] from x [B, D] and a network's output [B, D]: v = output with identity; else with x0 = a x + b output, within
  *             -limit .. limit where limit > 0, moved by blend towards mean? [D], v = output - x0 with minus_x0, else (x - x0) / t. In double,
  *             rounded once. Ins x, output, mean?; v may be either of the first two.
@@ -224,7 +244,7 @@ struct op_attr {
 	X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) X(POOL, pool) X(POOL_GRAD, pool_grad) \
 	X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise)
 #define OPS_DIRECT(X) /* ops that samplers, the optimizer and clustering run without a tape */ \
-	X(MIX, mix) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
+	X(MIX, mix) X(GUIDE, guide) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
 	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw) X(SCHEDULE_FREE, schedule_free) \
 	X(MUON_MOMENTUM, muon_momentum) X(MUON_UNIT, muon_unit) X(MUON_APPLY, muon_apply) \
 	X(NEAREST, nearest) X(SEGMENT_SUM, segment_sum)

@@ -14,7 +14,7 @@
 	X(copy) X(fill) X(add) X(mul) X(unary) X(unary_grad) X(qsample) X(noise) X(dropout) X(sumsq) X(total) X(rates) X(adamw) \
 	X(schedule_free) X(muon_momentum) X(muon_unit) X(muon_apply) \
 	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep) \
-	X(mix) X(convert) X(combine) X(advance)
+	X(mix) X(guide) X(convert) X(combine) X(advance)
 /* clang-format on */
 #define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
 KERNELS(X)
@@ -297,6 +297,33 @@ static void sampling(void **state)
 	}
 }
 
+/* The sums of a row are added in another order, in double, and each operation after them is rounded as on the CPU. */
+static void guidance(void **state)
+{
+	static const int64_t sizes[][2] = {{1, 1}, {9, 50}, {2, 700}};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+		for (int rule = GUIDE_LINEAR; rule <= GUIDE_STILL; rule++)
+			for (int way = 0; way < 4; way++) {
+				struct operand v = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .batch = 1, .shift = .5}, none = {0};
+				struct optest t = {
+				    .name = "GUIDE",
+				    .op = OP_GUIDE,
+				    .attr.guide = {(enum guide_rule)rule, way & 1 ? 1 : 0, way & 1 ? -.7 : 1, 2.5, way & 2 ? 9 : 0, .25, -.5, .7},
+				    .nin = 4,
+				    .nout = way & 2 ? 2 : 1,
+				    .in = {way & 1 ? v : none, v, rule == GUIDE_STILL ? none : v, way & 2 ? v : none},
+				    .out = {v, v},
+				    .in_place = 2,
+				    .samples = 1};
+
+				if (way & 2 && rule != GUIDE_PROJECT)
+					continue;
+				optest_twin(&t, &kernel_guide_cuda, rule == GUIDE_LINEAR || rule == GUIDE_STILL ? 0 : 2e-7);
+			}
+}
+
 static double sum_by(const struct kernel *k, float *x, int64_t n, double before, int anew)
 {
 	double y = before;
@@ -456,10 +483,11 @@ static void muon(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise),     cmocka_unit_test(functions),     cmocka_unit_test(copies),
-	                                   cmocka_unit_test(draws),           cmocka_unit_test(sums),          cmocka_unit_test(optimizer),
-	                                   cmocka_unit_test(softmax),         cmocka_unit_test(squared_error), cmocka_unit_test(tables),
-	                                   cmocka_unit_test(table_gradients), cmocka_unit_test(sampling),      cmocka_unit_test(muon)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(elementwise), cmocka_unit_test(functions),       cmocka_unit_test(copies),   cmocka_unit_test(draws),
+	    cmocka_unit_test(sums),        cmocka_unit_test(optimizer),       cmocka_unit_test(softmax),  cmocka_unit_test(squared_error),
+	    cmocka_unit_test(tables),      cmocka_unit_test(table_gradients), cmocka_unit_test(sampling), cmocka_unit_test(guidance),
+	    cmocka_unit_test(muon)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* MIX, CONVERT, COMBINE, ADVANCE against plain loops in double. */
+/* MIX, GUIDE, CONVERT, COMBINE, ADVANCE against plain loops in double. */
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -81,6 +81,98 @@ static void mix_adds(void **state)
 	(void)state;
 	device_run(d, OP_MIX, &c, NULL);
 	assert_memory_equal(y, want, sizeof want);
+	device_free(d);
+}
+
+/* One row at a time, with the sums as textbooks write them. */
+static void ref_guide(const struct op_call *call)
+{
+	const struct array *x = &call->in[0], *c = &call->in[1], *u = &call->in[2], *m = &call->in[3], *next = &call->out[1];
+	double a = x->rank ? call->attr.guide.a : 0, b = call->attr.guide.b, s = call->attr.guide.scale, phi = call->attr.guide.blend;
+	int64_t n = c->shape[1];
+	enum guide_rule rule = call->attr.guide.rule;
+
+	for (int64_t i = 0; i < c->shape[0]; i++) {
+		double cc = 0, uu = 0, cu = 0, gc = 0, gg = 0, mc = 0, mu = 0, shrink = 1, sc = 0, su = 0;
+
+		for (int pass = 0; pass < 3; pass++)
+			for (int64_t j = 0; j < n; j++) {
+				const int64_t to[ARRAY_RANK] = {i, j};
+				double ax = a ? a * at(x, i, j) : 0, pc = ax + b * at(c, i, j), pu = u->rank ? ax + b * at(u, i, j) : 0, r;
+				double g = pc - pu + (m->rank ? call->attr.guide.momentum * at(m, i, j) : 0), k = cu / (uu + 1e-8);
+
+				if (pass == 0) {
+					cc += pc * pc, uu += pu * pu, cu += pc * pu, gc += g * pc, gg += g * g;
+					mc += pc / (double)n, mu += pu / (double)n;
+					continue;
+				}
+				if (pass == 1) {
+					sc += (pc - mc) * (pc - mc), su += (pu - mu) * (pu - mu);
+					continue;
+				}
+				if (call->attr.guide.limit > 0)
+					shrink = fmin(1, call->attr.guide.limit / sqrt(gg));
+				r = rule == GUIDE_LINEAR    ? pu + s * (pc - pu)
+				    : rule == GUIDE_FIT     ? k * pu + s * (pc - k * pu)
+				    : rule == GUIDE_PROJECT ? pc + (s - 1) * shrink * (g - gc / cc * pc + call->attr.guide.parallel * gc / cc * pc)
+				    : rule == GUIDE_STD     ? phi * pu * (su > 0 ? sqrt(sc / su) : 1) + (1 - phi) * pu
+				                            : 0;
+				*element(&call->out[0], to) = at(c, i, j) + (r - pc) / b;
+				if (next->rank)
+					*element(next, to) = g;
+			}
+	}
+}
+
+/* Each rule, in the space of the predictions and in one that x enters, with and without a momentum and a limit that some rows exceed. */
+static void guide(void **state)
+{
+	static const int64_t sizes[][2] = {{1, 1}, {5, 7}, {16, 48}, {3, 20000}};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+		for (int rule = GUIDE_LINEAR; rule <= GUIDE_STILL; rule++)
+			for (int way = 0; way < 8; way++) {
+				struct operand v = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .shift = .5}, none = {0};
+				struct optest t = {.name = "GUIDE",
+				                   .op = OP_GUIDE,
+				                   .attr.guide = {(enum guide_rule)rule, way & 1 ? 1 : 0, way & 1 ? -.7 : 1, 2.5,
+				                                  way & 2 ? 1.2 * sqrt((double)sizes[s][1]) : 0, .25, -.5, .7},
+				                   .nin = 4,
+				                   .nout = way & 4 ? 2 : 1,
+				                   .in = {way & 1 ? v : none, v, rule == GUIDE_STILL ? none : v, way & 4 ? v : none},
+				                   .out = {v, v},
+				                   .ref = ref_guide,
+				                   .tol32 = 1e-6,
+				                   .tol64 = 1e-13,
+				                   .in_place = 2};
+
+				if (way & 6 && rule != GUIDE_PROJECT)
+					continue;
+				optest_run(&t);
+				t.in_place = rule == GUIDE_STILL ? 2 : 3;
+				optest_run(&t);
+			}
+}
+
+/* A constant row has no deviation and a row of zeros no direction: the guided prediction is what it was, not NaN. */
+static void guide_degenerate(void **state)
+{
+	float c[3] = {0, 0, 0}, u[3] = {2, 2, 2}, y[3];
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct op_call call = {.nin = 4,
+	                       .nout = 2,
+	                       .in = {{0}, {c, DT_F32, 2, {1, 3}, {3, 1}}, {u, DT_F32, 2, {1, 3}, {3, 1}}, {0}},
+	                       .out = {{y, DT_F32, 2, {1, 3}, {3, 1}}, {0}},
+	                       .attr = {.guide = {.rule = GUIDE_STD, .b = 1, .blend = .5}}};
+
+	(void)state;
+	device_run(d, OP_GUIDE, &call, NULL);
+	assert_memory_equal(y, u, sizeof y);
+	call.attr = (struct op_attr){.guide = {.rule = GUIDE_PROJECT, .b = 1, .scale = 3}};
+	device_run(d, OP_GUIDE, &call, NULL);
+	for (int i = 0; i < 3; i++)
+		assert_true(y[i] == -4);
 	device_free(d);
 }
 
@@ -205,8 +297,9 @@ static void advance(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(mix), cmocka_unit_test(mix_adds), cmocka_unit_test(convert), cmocka_unit_test(combine),
-	                                   cmocka_unit_test(advance)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(mix),     cmocka_unit_test(mix_adds), cmocka_unit_test(guide),  cmocka_unit_test(guide_degenerate),
+	    cmocka_unit_test(convert), cmocka_unit_test(combine),  cmocka_unit_test(advance)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@ void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps)
 	s->k = k;
 	s->steps = steps;
 	s->rows = mem_zalloc((size_t)k, sizeof *s->rows);
+	s->guide_rows = mem_zalloc((size_t)k, sizeof *s->guide_rows);
 	s->mass = mem_zalloc((size_t)k, sizeof *s->mass);
 	s->entropy = mem_zalloc((size_t)steps, sizeof *s->entropy);
 	s->entropy_rows = mem_zalloc((size_t)steps, sizeof *s->entropy_rows);
@@ -24,6 +25,7 @@ void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps)
 void mixture_stats_release(struct mixture_stats *s)
 {
 	mem_free(s->rows);
+	mem_free(s->guide_rows);
 	mem_free(s->mass);
 	mem_free(s->entropy);
 	mem_free(s->entropy_rows);
@@ -36,16 +38,49 @@ static int64_t columns(const struct mixture *m)
 	return m->out ? m->out : m->d;
 }
 
+/* The path and the kind of what is mixed. */
+static const struct path *path_of(const struct mixture *m)
+{
+	return m->own ? m->own : &path_linear;
+}
+
+static enum prediction kind_of(const struct mixture *m)
+{
+	return m->own ? m->kind : PREDICT_VELOCITY;
+}
+
+static int guidance_check(const struct mixture *m, struct err *e)
+{
+	const struct guidance *g = &m->guidance;
+
+	if (m->cfg == 1)
+		return 0;
+	for (int k = 0; k < m->k; k++) {
+		const struct expert *x = &m->expert[k];
+
+		if (x->velocity && m->guide && !m->guide[k].velocity)
+			return err_set(e, ERR_USAGE, "the guide has no expert %d, which the model has", k);
+		if (x->velocity && !mixture_guides(m, x))
+			return err_set(e, ERR_USAGE, "guidance %g needs experts that read classes or text, and these read neither", m->cfg);
+	}
+	if (g->momentum != 0 && !g->mixed)
+		return err_set(e, ERR_USAGE, "guidance with a momentum is possible only after mixing: a momentum belongs to a picture, not to an expert");
+	if (m->policy.entry[0].select == SELECT_BUDGET && (g->still || time_range_end(g->interval) < 1 || g->interval.from > 0))
+		return err_set(e, ERR_USAGE, "route budget is not possible with guidance at a part of the steps: it shares out equal costs");
+	if (policy_uses(&m->policy, WEIGHT_DISTANCE) && g->still)
+		return err_set(e, ERR_USAGE, "weights by distance are not possible with steps of velocity 0, which predict no sample: use zero:0");
+	return 0;
+}
+
 static int mixture_check(const struct mixture *m, struct err *e)
 {
 	const struct policy *p = &m->policy;
 	unsigned char present[m->k];
-	int any = 0, unguided = 0;
+	int any = 0;
 
 	for (int k = 0; k < m->k; k++) {
 		present[k] = m->expert[k].velocity != NULL;
 		any |= present[k];
-		unguided += m->expert[k].velocity && !m->expert[k].classes && !m->expert[k].text_tokens;
 	}
 	if (!any)
 		return err_set(e, ERR_USAGE, "the model has no expert");
@@ -60,9 +95,7 @@ static int mixture_check(const struct mixture *m, struct err *e)
 		return err_set(e, ERR_USAGE, "weights by distance need a flow solver: euler or another on the linear path");
 	if (policy_uses(p, WEIGHT_DISTANCE) && !m->distances)
 		return err_set(e, ERR_USAGE, "weights by distance need the centroids of the clusters");
-	if (m->cfg != 1 && unguided)
-		return err_set(e, ERR_USAGE, "guidance %g needs experts that read classes or text, and these read neither", m->cfg);
-	return 0;
+	return guidance_check(m, e);
 }
 
 static int alloc_text(struct mixer *x, struct err *e)
@@ -108,6 +141,8 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	    !(x->out = dev->alloc(dev, n * clusters * sizeof *x->out, "router logits", e)) ||
 	    !(x->x = dev->alloc(dev, c * d * sizeof *x->x, "gathered samples", e)) ||
 	    !(x->v = dev->alloc(dev, c * (size_t)columns(m) * sizeof *x->v, "gathered velocities", e)) ||
+	    (m->cfg != 1 && m->guidance.mixed && !(x->u = dev->alloc(dev, n * (size_t)columns(m) * sizeof *x->u, "guidance", e))) ||
+	    (m->cfg != 1 && m->guidance.momentum != 0 && !(x->momentum = dev->alloc(dev, n * d * sizeof *x->momentum, "guidance", e))) ||
 	    (m->own && m->router && !(x->routed = dev->alloc(dev, n * d * sizeof *x->routed, "the router's input", e))))
 		return -1;
 	if (policy_uses(&m->policy, WEIGHT_DISTANCE) &&
@@ -115,6 +150,16 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	     !(x->squared = mem_try(n * clusters, sizeof *x->squared, "distances", e))))
 		return -1;
 	return alloc_text(x, e);
+}
+
+/* Most rows of a call of expert k that are guided together: with a guide, rows of each network; else an expert has each row twice. */
+static int64_t group_limit(const struct mixture *m, int k, int guided)
+{
+	const struct expert *x = &m->expert[k];
+
+	if (m->cfg != 1 && m->guide)
+		return x->capacity < m->guide[k].capacity ? x->capacity : m->guide[k].capacity;
+	return guided && mixture_pairs(m, x) ? x->capacity / 2 : x->capacity;
 }
 
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e)
@@ -131,11 +176,15 @@ struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e
 	x->device = m->device ? m->device : x->own;
 	for (int k = 0; k < m->k; k++) {
 		const struct expert *ex = &m->expert[k];
-		int64_t need = mixture_guides(m, ex) ? 2 * capacity : capacity;
+		int64_t most, chunk;
 
-		if (ex->velocity && x->chunk < (need < ex->capacity ? need : ex->capacity))
-			x->chunk = need < ex->capacity ? need : ex->capacity;
-		assert(!ex->velocity || ex->capacity >= 1 + mixture_guides(m, ex));
+		if (!ex->velocity)
+			continue;
+		most = group_limit(m, k, 0);
+		chunk = capacity * (1 + mixture_pairs(m, ex));
+		chunk = (chunk < most ? chunk : most) * (1 + (m->cfg != 1 && m->guide));
+		x->chunk = x->chunk < chunk ? chunk : x->chunk;
+		assert(most >= 1 + mixture_pairs(m, ex));
 	}
 	if (mixer_alloc(x, e)) {
 		mixer_free(x);
@@ -148,7 +197,7 @@ void mixer_free(struct mixer *x)
 {
 	if (!x)
 		return;
-	void *const there[] = {x->group_there, x->out, x->x, x->v, x->routed, x->text, x->mask};
+	void *const there[] = {x->group_there, x->out, x->x, x->v, x->u, x->momentum, x->routed, x->text, x->mask};
 
 	mem_free(x->present);
 	mem_free(x->order);
@@ -203,25 +252,61 @@ static void gather_texts(struct mixer *x, const struct mixture_call *c, const st
 		ondevice_gather(x->device, x->mask + at * ex->text_tokens, c->texts->mask, there, n, c->texts->rows, ex->text_tokens);
 }
 
-/* Columns from `few` on are not guided: they are the conditional output alone. */
-static void mix(struct mixer *x, float *v, const struct mixture_call *c, const struct group_rows *there, int64_t n, int with_null)
+/* The columns that are guided; the others are the conditional output alone. */
+static int64_t guided_columns(const struct mixture *m)
+{
+	return m->guided ? m->guided : m->d;
+}
+
+/* The predictions c and u (n, columns) at the samples s (n, d) of a call, to guide. */
+static struct guidance_rows rows_of(const struct mixer *x, const struct mixture_call *call, int64_t n, const float *s, float *c, float *u)
 {
 	const struct mixture *m = x->m;
-	int64_t cols = columns(m), few = !with_null ? cols : m->guided ? m->guided : m->d;
 
-	ondevice_mix(x->device, v, c->n, x->v, with_null ? x->v + n * cols : NULL, (double)(float)m->cfg, there, n, few, cols);
+	return (struct guidance_rows){.n = n,
+	                              .cols = guided_columns(m),
+	                              .step = columns(m),
+	                              .x = s,
+	                              .c = c,
+	                              .u = u,
+	                              .momentum = x->momentum,
+	                              .d = m->d,
+	                              .moved = x->moved,
+	                              .at = path_at(path_of(m), call->t),
+	                              .kind = kind_of(m)};
+}
+
+/* Adds the outputs of expert k, guided. x->v holds those with the condition, and with_u those to lead away from after them. */
+static void mix(struct mixer *x, float *v, const struct mixture_call *c, int k, const struct group_rows *there, int64_t n, int with_u)
+{
+	const struct mixture *m = x->m;
+	int64_t cols = columns(m), few;
+
+	if (with_u && m->guidance.mixed) {
+		ondevice_mix(x->device, x->u, c->n, x->v + n * cols, NULL, 1, there, n, cols, cols);
+		with_u = 0;
+	} else if (with_u && !guidance_is_linear(&m->guidance)) {
+		struct guidance_rows r = rows_of(x, c, n, x->x, x->v, x->v + n * cols);
+
+		r.native = m->native ? &m->native[k] : NULL;
+		guidance_run(x->device, &m->guidance, m->cfg, &r);
+		with_u = 0;
+	}
+	few = with_u ? guided_columns(m) : cols;
+	ondevice_mix(x->device, v, c->n, x->v, with_u ? x->v + n * cols : NULL, (double)(float)m->cfg, there, n, few, cols);
 	if (few < cols)
 		ondevice_mix(x->device, v + few, c->n, x->v + few, NULL, 1, there, n, cols - few, cols);
 }
 
 /* Runs expert k on the n rows in x->group and adds w v to them. A guided group holds n rows with their labels and prompts, then the same n rows
- * with the null label and the negative prompts. The first contribution is stored instead of added to 0, so a single expert of weight 1 keeps
+ * with the null label and the negative prompts, unless a guide runs on the first n rows. The first contribution is stored instead of added to 0, so a single expert of weight 1 keeps
  * its bits. */
 static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
 {
 	const struct mixture *m = x->m;
 	const struct expert *ex = &m->expert[k];
-	int64_t d = m->d, rows = mixture_guides(m, ex) ? 2 * n : n;
+	int64_t d = m->d, rows = x->guided && mixture_pairs(m, ex) ? 2 * n : n;
+	int by_guide = x->guided && m->guide;
 	struct condition given = {.label = ex->classes ? x->label : NULL};
 	struct group_rows there;
 
@@ -240,9 +325,10 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 		given.text = x->text;
 		given.mask = c->texts->mask ? x->mask : NULL;
 	}
-	if (ex->velocity(ex->arg, rows, x->x, x->t, &given, x->v, e))
+	if (ex->velocity(ex->arg, rows, x->x, x->t, &given, x->v, e) ||
+	    (by_guide && m->guide[k].velocity(m->guide[k].arg, n, x->x, x->t, &given, x->v + n * columns(m), e)))
 		return -1;
-	mix(x, v, c, &there, n, rows > n);
+	mix(x, v, c, k, &there, n, rows > n || by_guide);
 	return 0;
 }
 
@@ -269,7 +355,8 @@ static void count_weights(const struct mixer *x, const struct mixture_call *c, s
 				continue;
 			s->used++;
 			s->mass[j] += llrint(w * MIXTURE_UNIT);
-			s->rows[j] += 1 + mixture_guides(x->m, &x->m->expert[j]);
+			s->rows[j] += 1 + (x->guided && mixture_pairs(x->m, &x->m->expert[j]));
+			s->guide_rows[j] += x->guided && x->m->guide;
 		}
 }
 
@@ -292,18 +379,42 @@ static void tell_order(struct mixer *x, int64_t n)
 	x->tell(x->tell_arg, x->order, used);
 }
 
+/* Sets whether this call is guided. A momentum starts anew with a trajectory. */
+static void begin_guidance(struct mixer *x, const struct mixture_call *c)
+{
+	const struct mixture *m = x->m;
+
+	x->guided = m->cfg != 1 && guidance_holds(&m->guidance, c->step, mixture_linear_time(m, c->t));
+	x->moved = x->moved && c->evaluation;
+}
+
+/* What of guidance follows the mixing. */
+static void end_guidance(struct mixer *x, float *v, const struct mixture_call *c)
+{
+	const struct mixture *m = x->m;
+	struct guidance_rows r = rows_of(x, c, c->n, c->x, v, x->u);
+
+	if (x->guided && m->guidance.mixed) {
+		guidance_run(x->device, &m->guidance, m->cfg, &r);
+		x->moved = x->momentum != NULL;
+	}
+	if (m->cfg != 1 && guidance_stills(&m->guidance, c->step, mixture_linear_time(m, c->t)))
+		guidance_still(x->device, &r);
+}
+
 int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, struct mixture_stats *stats, struct err *e)
 {
 	const struct mixture *m = x->m;
 
 	assert(c->n <= x->capacity);
+	begin_guidance(x, c);
 	if (mixer_route(x, c, stats, e))
 		return -1;
 	if (x->tell)
 		tell_order(x, c->n);
 	memset(x->begun, 0, (size_t)c->n);
 	for (int k = 0; k < m->k; k++) {
-		int64_t limit = m->expert[k].capacity / (1 + mixture_guides(m, &m->expert[k])), n = 0;
+		int64_t limit = group_limit(m, k, x->guided), n = 0;
 
 		for (int64_t i = 0; i < c->n; i++) {
 			if (x->w[i * m->k + k] == 0)
@@ -318,6 +429,7 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 		if (n && run_group(x, v, c, k, n, e))
 			return -1;
 	}
+	end_guidance(x, v, c);
 	if (stats)
 		count_weights(x, c, stats);
 	return x->x0 ? mixer_keep_prediction(x, v, c, e) : 0;
@@ -343,6 +455,6 @@ double mixture_gflop(const struct mixture *m, const struct mixture_stats *s)
 	double flop = m->router ? (double)s->router_rows * m->router->flops : 0;
 
 	for (int k = 0; k < m->k; k++)
-		flop += (double)s->rows[k] * m->expert[k].flops;
+		flop += (double)s->rows[k] * m->expert[k].flops + (m->guide ? (double)s->guide_rows[k] * m->guide[k].flops : 0);
 	return flop * 1e-9;
 }

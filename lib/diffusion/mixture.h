@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "diffusion/denoiser.h"
+#include "diffusion/guidance.h"
 #include "diffusion/owners.h"
 #include "diffusion/path.h"
 #include "diffusion/route.h"
@@ -22,7 +23,13 @@ struct mixture {
 	int clusters;                /* columns of the router, shares and distances; 0: k */
 	const struct router *router; /* logits (clusters); may be NULL for policies that take no weights from it */
 	struct policy policy;
-	double cfg;             /* classifier-free guidance inside each expert: v_null + cfg (v_cond - v_null), by label or text; 1: none */
+	double cfg;               /* scale of guidance, by label, by text or by `guide`; 1: none */
+	struct guidance guidance; /* how; zeroed: v_null + cfg (v_cond - v_null) inside each expert */
+	/* Autoguidance: (k) weaker experts, of which expert k is guided by guide[k], with the same condition and weight. An expert may stand for many.
+	 * NULL: experts are guided away from their own predictions for the null label or the negative prompt. */
+	const struct expert *guide;
+	const struct guidance_native *native; /* (k) what the experts predict, for rescaling inside them; NULL: the kind of `own`, else velocities */
+	enum prediction kind;                 /* with `own`: of the experts' outputs */
 	uint64_t seed;          /* for draws of the policy */
 	struct device *device;  /* device of the experts and the router, borrowed; NULL: the host */
 	int64_t out;            /* elements of an expert's output, whose first d are the prediction; 0: d */
@@ -46,7 +53,8 @@ struct mixture_stats {
 	int64_t evaluations; /* rows x calls */
 	int64_t longest;     /* dopri5: most evaluations of an image */
 	int64_t used;        /* experts with a weight above 0, summed over evaluations */
-	int64_t *rows;       /* (k) rows run by each expert, twice per guided sample */
+	int64_t *rows;       /* (k) rows run by each expert, twice per guided sample without `guide` */
+	int64_t *guide_rows; /* (k) rows run by the guide of each */
 	int64_t *mass;       /* (k) sum of weights */
 	int64_t router_rows;
 	int64_t *entropy;      /* (steps) entropy of the router's posterior at the first evaluation of a step, summed over rows */
@@ -60,7 +68,8 @@ struct mixer;
 
 /* Allocate the work space for up to `capacity` rows. Borrows *m and everything it points to. ERR_USAGE if the policy needs a missing router, missing
  * shares, missing centroids or centroids off the linear path, an expert that is absent or out of range, or more than K experts, or for guidance
- * of experts without classes or text, or for owners_check. Caller frees with mixer_free. */
+ * of experts without classes, text or guide, or with a momentum inside experts, or with a budget and steps without guidance, or for owners_check.
+ * Caller frees with mixer_free. */
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e);
 void mixer_free(struct mixer *x);
 
@@ -75,7 +84,7 @@ struct texts {
 };
 
 /* A policy with hysteresis takes the weights of the call before for those of the same rows, unless step and stage are 0; one with a
- * budget what they spent, and one with distances what was predicted for them, from evaluation 0 on. */
+ * budget what they spent, and one with distances what was predicted for them, from evaluation 0 on. So does guidance with a momentum. */
 struct mixture_call {
 	int64_t n;                       /* rows */
 	int64_t step;                    /* number of the step, for statistics and draws of the policy */

@@ -21,11 +21,14 @@ struct mixer {
 	double *cost;                /* (k) GFLOP of one evaluation of each expert */
 	float *x0, *host_v;          /* (capacity, d) for distances: predicted samples of the call before, and room for velocities; else NULL */
 	double *squared;             /* (capacity, clusters) */
+	int guided, moved;           /* this call is guided; `momentum` holds differences of an earlier call */
 	double *spent, *entropy;     /* (capacity) of a budget: GFLOP so far, entropy of the weights at the first evaluation */
 	int32_t *group;              /* (4, chunk): the vectors of struct group_rows (weights as floats), then rows of the texts */
 	/* on the device */
 	float *out;           /* (capacity, clusters) */
 	float *x, *v;         /* (chunk, d), (chunk, columns) */
+	float *u;             /* (capacity, columns) what guidance leads away from, mixed; NULL unless guided after mixing */
+	float *momentum;      /* (capacity, d) of guidance; NULL without */
 	float *routed;        /* (capacity, d) the router's input if the path is not linear */
 	float *text, *mask;   /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL if no expert reads text */
 	int32_t *group_there; /* copy of group */
@@ -33,9 +36,12 @@ struct mixer {
 
 /* Columns of the router, the shares and the distances. */
 int mixture_clusters(const struct mixture *m);
-/* Whether an expert is asked twice, with its condition and without. */
+/* Whether an expert's predictions are guided, and whether the expert is then asked twice, with its condition and without. */
 int mixture_guides(const struct mixture *m, const struct expert *x);
-/* cost (k) = GFLOP of one row by each expert, twice with guidance; 0 for absent ones. */
+int mixture_pairs(const struct mixture *m, const struct expert *x);
+/* The time of the linear path where the log-SNR is that of time t of the mixture's path. */
+double mixture_linear_time(const struct mixture *m, double t);
+/* cost (k) = GFLOP of one row by each expert, with guidance twice or with its guide; 0 for absent ones. */
 void mixture_costs(const struct mixture *m, double *cost);
 /* Compute the weights and the heaviest expert of every row of a call. stats may be NULL. */
 int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e);

@@ -15,13 +15,20 @@ int mixture_clusters(const struct mixture *m)
 
 int mixture_guides(const struct mixture *m, const struct expert *x)
 {
-	return m->cfg != 1 && (x->classes > 0 || x->text_tokens > 0);
+	return m->cfg != 1 && (m->guide || x->classes > 0 || x->text_tokens > 0);
+}
+
+int mixture_pairs(const struct mixture *m, const struct expert *x)
+{
+	return mixture_guides(m, x) && !m->guide;
 }
 
 void mixture_costs(const struct mixture *m, double *cost)
 {
 	for (int k = 0; k < m->k; k++)
-		cost[k] = m->expert[k].velocity ? 1e-9 * m->expert[k].flops * (1 + mixture_guides(m, &m->expert[k])) : 0;
+		cost[k] = !m->expert[k].velocity ? 0
+		                                 : 1e-9 * (m->expert[k].flops * (1 + mixture_pairs(m, &m->expert[k])) +
+		                                           (m->cfg != 1 && m->guide ? m->guide[k].flops : 0));
 }
 
 /* GFLOP of an entry's weights at one evaluation. */
@@ -63,10 +70,9 @@ static int router_logits(struct mixer *x, int64_t n, const float *rows, float *o
 	return rc;
 }
 
-/* The call's time on the linear path, at equal log-SNR. */
-static double linear_time(const struct mixer *x, const struct mixture_call *c)
+double mixture_linear_time(const struct mixture *m, double t)
 {
-	return x->m->own ? path_time(&path_linear, path_at(x->m->own, c->t).logsnr) : c->t;
+	return m->own ? path_time(&path_linear, path_at(m->own, t).logsnr) : t;
 }
 
 /* The call's x rescaled to time t of the linear path, for the router. */
@@ -254,7 +260,7 @@ static int route_row(struct mixer *x, const struct policy_entry *y, const struct
 int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
 {
 	const struct mixture *m = x->m;
-	double t = linear_time(x, c);
+	double t = mixture_linear_time(m, c->t);
 	const struct policy_entry *y = policy_at(&m->policy, t);
 	const float *at = NULL;
 	int owner[m->k], measured = y->weights == WEIGHT_DISTANCE && y->select != SELECT_EXPERT && c->evaluation > 0;

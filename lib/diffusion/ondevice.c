@@ -74,6 +74,18 @@ void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, cons
 	device_run(d, OP_MIX, &c, NULL);
 }
 
+void ondevice_guide(struct device *d, const struct op_attr *rule, float *y, const float *x, const float *c, const float *u, const float *m, float *next,
+                    int64_t n, int64_t cols, int64_t step, int64_t x_step)
+{
+	struct op_call call = {.nin = 4,
+	                       .nout = 2,
+	                       .in = {matrix(x, n, cols, x_step), matrix(c, n, cols, step), matrix(u, n, cols, step), matrix(m, n, cols, x_step)},
+	                       .out = {matrix(y, n, cols, step), matrix(next, n, cols, x_step)},
+	                       .attr = *rule};
+
+	device_run(d, OP_GUIDE, &call, NULL);
+}
+
 void ondevice_convert(struct device *d, const struct convert *k, float *v, const float *x, const float *out, const float *mean, int64_t n,
                       int64_t cols, int64_t out_cols)
 {

@@ -97,6 +97,21 @@ static int check_adaptive(const struct sampler *s, struct err *e)
 	           : 0;
 }
 
+/* A momentum is a state of the trajectory that changes once a step, and steps of velocity 0 are counted. */
+static int check_guidance(const struct sampler *s, struct err *e)
+{
+	const struct mixture *m = s->mixture;
+
+	if (m->cfg == 1)
+		return 0;
+	if (m->guidance.momentum != 0 && sampler_evaluations(s) != s->solver.steps)
+		return err_set(e, ERR_USAGE,
+		               "guidance with a momentum needs a solver with one evaluation a step: the momentum changes once a step");
+	if (m->guidance.still && is_adaptive(s))
+		return err_set(e, ERR_USAGE, "dopri5 is not possible with steps of velocity 0, which are counted: use zero:0");
+	return 0;
+}
+
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 {
 	const struct mixture *m = s->mixture;
@@ -111,7 +126,7 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	mixer_tell(mixer, s->order, s->order_arg);
 	st->device = mixer_device(mixer);
 	st->noise = s->torch ? mem_alloc((size_t)m->d * sizeof *st->noise) : NULL;
-	if (!check_adaptive(s, e) && !check_budget(s, e) && !make_plan(st, e) && !allocate(st, e)) {
+	if (!check_adaptive(s, e) && !check_guidance(s, e) && !check_budget(s, e) && !make_plan(st, e) && !allocate(st, e)) {
 		st->after =
 		    s->torch && (s->discrete ? st->plan.noisy : solver_draws(&s->solver)) ? mem_alloc((size_t)s->batch * sizeof *st->after) : NULL;
 		st->heaviest = is_adaptive(s) ? mem_zalloc((size_t)s->batch, sizeof *st->heaviest) : NULL;

@@ -29,7 +29,7 @@ struct counts {
 	struct {
 		const char *name;
 		int64_t *v, n;
-	} row[9];
+	} row[10];
 	int n;
 };
 
@@ -42,12 +42,13 @@ static struct counts counts_of(struct sampling *r)
 	                        {"longest", &s->longest, 1},
 	                        {"used", &s->used, 1},
 	                        {"rows", s->rows, k},
+	                        {"guide_rows", s->guide_rows, k},
 	                        {"mass", s->mass, k},
 	                        {"router_rows", &s->router_rows, 1},
 	                        {"entropy", s->entropy, s->steps},
 	                        {"entropy_rows", s->entropy_rows, s->steps},
 	                        {"assigned", r->assigned, k}},
-	                       9};
+	                       10};
 }
 
 static void put_counts(json_t *o, const char *name, const int64_t *v, int64_t n)

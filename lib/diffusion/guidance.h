@@ -1,5 +1,5 @@
-/* Guidance: how two predictions become one. c is the prediction with the condition; u is the prediction without it, or for the negative prompt, or with
- * the condition by a weaker network (autoguidance, arXiv 2406.02507).
+/* Guidance: how two predictions become one. c is the prediction with the condition; u is the prediction without it, or for the negative prompt, or
+ * with the condition by a weaker network (autoguidance, arXiv 2406.02507).
  *
  * The methods are one table in guidance.c; a method is a row there, and a rule of the op GUIDE (kernels/op.h). All act on each sample by itself. */
 #ifndef DDM_DIFFUSION_GUIDANCE_H
@@ -60,14 +60,14 @@ struct guidance_native {
 
 /* Predictions to guide, in device memory. */
 struct guidance_rows {
-	int64_t n, cols, step;              /* rows; their guided columns, from the first; elements from one row of c and u to the next */
-	const float *x;                     /* the samples; rows are d elements apart */
-	float *c, *u;                       /* c receives the result, u is overwritten */
-	float *momentum;                    /* (n, d) of the same rows, read if moved is set, and written; NULL without a momentum */
+	int64_t n, cols, step; /* rows; their guided columns, from the first; elements from one row of c and u to the next */
+	const float *x;        /* the samples; rows are d elements apart */
+	float *c, *u;          /* c receives the result, u is overwritten */
+	float *momentum;       /* (n, d) of the same rows, read if moved is set, and written; NULL without a momentum */
 	int64_t d;
 	int moved;
-	struct path_point at;               /* of x, on the path that c and u are predictions on */
-	enum prediction kind;               /* of c and u */
+	struct path_point at;                 /* of x, on the path that c and u are predictions on */
+	enum prediction kind;                 /* of c and u */
 	const struct guidance_native *native; /* for rescaling; NULL: as c and u */
 };
 

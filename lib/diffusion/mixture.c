@@ -64,7 +64,8 @@ static int guidance_check(const struct mixture *m, struct err *e)
 			return err_set(e, ERR_USAGE, "guidance %g needs experts that read classes or text, and these read neither", m->cfg);
 	}
 	if (g->momentum != 0 && !g->mixed)
-		return err_set(e, ERR_USAGE, "guidance with a momentum is possible only after mixing: a momentum belongs to a picture, not to an expert");
+		return err_set(e, ERR_USAGE,
+		               "guidance with a momentum is possible only after mixing: a momentum belongs to a picture, not to an expert");
 	if (m->policy.entry[0].select == SELECT_BUDGET && (g->still || time_range_end(g->interval) < 1 || g->interval.from > 0))
 		return err_set(e, ERR_USAGE, "route budget is not possible with guidance at a part of the steps: it shares out equal costs");
 	if (policy_uses(&m->policy, WEIGHT_DISTANCE) && g->still)
@@ -299,8 +300,8 @@ static void mix(struct mixer *x, float *v, const struct mixture_call *c, int k, 
 }
 
 /* Runs expert k on the n rows in x->group and adds w v to them. A guided group holds n rows with their labels and prompts, then the same n rows
- * with the null label and the negative prompts, unless a guide runs on the first n rows. The first contribution is stored instead of added to 0, so a single expert of weight 1 keeps
- * its bits. */
+ * with the null label and the negative prompts, unless a guide runs on the first n rows. The first contribution is
+ * stored instead of added to 0, so a single expert of weight 1 keeps its bits. */
 static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
 {
 	const struct mixture *m = x->m;

@@ -30,10 +30,10 @@ struct mixture {
 	const struct expert *guide;
 	const struct guidance_native *native; /* (k) what the experts predict, for rescaling inside them; NULL: the kind of `own`, else velocities */
 	enum prediction kind;                 /* with `own`: of the experts' outputs */
-	uint64_t seed;          /* for draws of the policy */
-	struct device *device;  /* device of the experts and the router, borrowed; NULL: the host */
-	int64_t out;            /* elements of an expert's output, whose first d are the prediction; 0: d */
-	int64_t guided;         /* guidance changes so many of them, from the first; 0: d */
+	uint64_t seed;                        /* for draws of the policy */
+	struct device *device;                /* device of the experts and the router, borrowed; NULL: the host */
+	int64_t out;                          /* elements of an expert's output, whose first d are the prediction; 0: d */
+	int64_t guided;                       /* guidance changes so many of them, from the first; 0: d */
 	const struct path *own; /* path of x, t and the experts' outputs; the router stays on the linear path. NULL: all on the linear path */
 	/* For weights by the clusters' shares: shares (clusters); class_shares (classes, clusters), if not NULL, replace them for rows with a class.
 	 * They need not sum to 1. Both may be NULL for other policies. */

@@ -26,9 +26,10 @@ int mixture_pairs(const struct mixture *m, const struct expert *x)
 void mixture_costs(const struct mixture *m, double *cost)
 {
 	for (int k = 0; k < m->k; k++)
-		cost[k] = !m->expert[k].velocity ? 0
-		                                 : 1e-9 * (m->expert[k].flops * (1 + mixture_pairs(m, &m->expert[k])) +
-		                                           (m->cfg != 1 && m->guide ? m->guide[k].flops : 0));
+		cost[k] =
+		    !m->expert[k].velocity
+			? 0
+			: 1e-9 * (m->expert[k].flops * (1 + mixture_pairs(m, &m->expert[k])) + (m->cfg != 1 && m->guide ? m->guide[k].flops : 0));
 }
 
 /* GFLOP of an entry's weights at one evaluation. */

@@ -74,8 +74,8 @@ void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, cons
 	device_run(d, OP_MIX, &c, NULL);
 }
 
-void ondevice_guide(struct device *d, const struct op_attr *rule, float *y, const float *x, const float *c, const float *u, const float *m, float *next,
-                    int64_t n, int64_t cols, int64_t step, int64_t x_step)
+void ondevice_guide(struct device *d, const struct op_attr *rule, float *y, const float *x, const float *c, const float *u, const float *m,
+                    float *next, int64_t n, int64_t cols, int64_t step, int64_t x_step)
 {
 	struct op_call call = {.nin = 4,
 	                       .nout = 2,

@@ -39,11 +39,11 @@ struct group_rows {
 void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, const float *null, double cfg, const struct group_rows *g, int64_t n,
                   int64_t cols, int64_t step);
 
-/* y (n, cols) = the guided prediction by the rule in rule->guide (GUIDE, kernels/op.h), from c and u, and from x where rule->guide.a is not 0. Rows of
- * y, c and u are `step` floats apart, those of x, of the momentum m, which may be NULL, and of next are x_step apart. next receives the new momentum,
- * and may be m, or NULL without one. y may be c or u. */
-void ondevice_guide(struct device *d, const struct op_attr *rule, float *y, const float *x, const float *c, const float *u, const float *m, float *next,
-                    int64_t n, int64_t cols, int64_t step, int64_t x_step);
+/* y (n, cols) = the guided prediction by the rule in rule->guide (GUIDE, kernels/op.h), from c and u, and from x where rule->guide.a is not 0.
+ * Rows of y, c and u are `step` floats apart; those of x, of the momentum m, which may be NULL, and of next are x_step apart. next receives the
+ * new momentum, and may be m, or NULL without one. y may be c or u. */
+void ondevice_guide(struct device *d, const struct op_attr *rule, float *y, const float *x, const float *c, const float *u, const float *m,
+                    float *next, int64_t n, int64_t cols, int64_t step, int64_t x_step);
 
 /* v (n, cols) = the velocity from x (n, cols) on the linear path and the first cols columns of a network's output (n, out_cols). v may alias x or
  * out if out_cols is cols. mean (cols): of the data; NULL: no blending. */

@@ -105,8 +105,7 @@ static int check_guidance(const struct sampler *s, struct err *e)
 	if (m->cfg == 1)
 		return 0;
 	if (m->guidance.momentum != 0 && sampler_evaluations(s) != s->solver.steps)
-		return err_set(e, ERR_USAGE,
-		               "guidance with a momentum needs a solver with one evaluation a step: the momentum changes once a step");
+		return err_set(e, ERR_USAGE, "guidance with a momentum needs a solver with one evaluation a step: the momentum changes once a step");
 	if (m->guidance.still && is_adaptive(s))
 		return err_set(e, ERR_USAGE, "dopri5 is not possible with steps of velocity 0, which are counted: use zero:0");
 	return 0;

@@ -165,15 +165,9 @@ static void computed(const struct guidance *g, const struct schedule *own, const
  * expert and after mixing. Tolerance: velocities are floats of up to 20, and the fitted scale of zero and the deviations divide by small numbers. */
 static void methods_in_closed_form(void **state)
 {
-	static const struct way ways[] = {{"cfg", 0, 'x'},
-	                                  {"cfg", 0, 'v'},
-	                                  {"apg", 0, 'x'},
-	                                  {"apg:r=.5", 0, 'x'},
-	                                  {"apg:r=.4,eta=.3", 0, 'x'},
-	                                  {"apg:eta=1", 0, 'x'},
-	                                  {"zero", 0, 'v'},
-	                                  {"cfg", .7, 'e'},
-	                                  {"cfg", 1, 'e'}};
+	static const struct way ways[] = {
+	    {"cfg", 0, 'x'},       {"cfg", 0, 'v'},  {"apg", 0, 'x'},  {"apg:r=.5", 0, 'x'}, {"apg:r=.4,eta=.3", 0, 'x'},
+	    {"apg:eta=1", 0, 'x'}, {"zero", 0, 'v'}, {"cfg", .7, 'e'}, {"cfg", 1, 'e'}};
 	static const int32_t label[ROWS] = {0, 1, 1, 0, 1, 0};
 	static const struct guidance_native epsilon = {&path_cosine, PREDICT_EPSILON};
 	struct schedule s;
@@ -356,7 +350,8 @@ static void batches_and_momentum(void **state)
 			s.m.guidance.mixed = i > 1;
 			s.m.guidance.rescale = rescaled ? .7 : 0;
 			sample(&s, "euler", 1, ROWS, b);
-			assert_memory_equal(a, b, sizeof a);
+			for (int j = 0; j < ROWS * D; j++) /* a momentum is stored as floats */
+				assert_true(fabsf(a[j] - b[j]) < 1e-5f);
 		}
 }
 
@@ -510,8 +505,8 @@ static void autoguidance(void **state)
 	sample(&one, "heun", 7, ROWS, w);
 	s.m.cfg = 1;
 	s.bad[0].rows = 0;
-	sample(&s, "heun", 7, 4, v);
-	assert_memory_equal(v, w, 4 * D * sizeof *v);
+	sample(&s, "heun", 7, 3, v);
+	assert_memory_equal(v, w, sizeof v);
 	assert_int_equal(s.bad[0].rows, 0);
 	s.guide[1] = s.guide[0];
 	s.m.cfg = 2;
@@ -538,8 +533,8 @@ static void unconditional_autoguidance(void **state)
 	for (int r = 0; r < ROWS; r++) {
 		double good[D], bad[D];
 
-		exact_velocity(&halves[0], c.t, 0, x + r * D, good);
-		exact_velocity(&blurred, c.t, 0, x + r * D, bad);
+		exact_velocity(&halves[0], c.t, EXACT_ALL, x + r * D, good);
+		exact_velocity(&blurred, c.t, EXACT_ALL, x + r * D, bad);
 		for (int j = 0; j < D; j++)
 			assert_true(fabs(2 * good[j] - bad[j] - (double)v[r * D + j]) < 1e-5);
 	}
@@ -561,7 +556,7 @@ static void texts(void **state)
 	                                      {"zero:1", "zero"},
 	                                      {"zero:0", "zero:0"},
 	                                      {"zero:steps=3", "zero:3"}};
-	static const char *const bad[][2] = {{"cgf", "'cgf': expected cfg, apg or zero"},
+	static const char *const bad[][2] = {{"cgf", "'cgf' is not one of cfg, apg, zero"},
 	                                     {"cfg:r=1", "'cfg:r=1': cfg has no keys, and there is 'r'"},
 	                                     {"apg:r", "'apg:r': 'r' is not KEY=VALUE"},
 	                                     {"apg:q=1", "q"},
@@ -587,7 +582,8 @@ static void texts(void **state)
 
 		assert_int_equal(guidance_parse(&g, bad[i][0], &e), -1);
 		assert_int_equal(e.code, ERR_USAGE);
-		assert_non_null(strstr(e.msg, bad[i][1]));
+		if (!strstr(e.msg, bad[i][1]))
+			fail_msg("%s", e.msg);
 	}
 }
 
@@ -628,11 +624,17 @@ static void refusals(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(methods_in_closed_form), cmocka_unit_test(rescaling_of_velocities), cmocka_unit_test(linear_inside_and_after),
-	    cmocka_unit_test(batches_and_momentum),   cmocka_unit_test(momentum_in_closed_form), cmocka_unit_test(intervals),
-	    cmocka_unit_test(still_steps),            cmocka_unit_test(autoguidance),            cmocka_unit_test(unconditional_autoguidance),
-	    cmocka_unit_test(texts),                  cmocka_unit_test(refusals)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(methods_in_closed_form),
+	                                   cmocka_unit_test(rescaling_of_velocities),
+	                                   cmocka_unit_test(linear_inside_and_after),
+	                                   cmocka_unit_test(batches_and_momentum),
+	                                   cmocka_unit_test(momentum_in_closed_form),
+	                                   cmocka_unit_test(intervals),
+	                                   cmocka_unit_test(still_steps),
+	                                   cmocka_unit_test(autoguidance),
+	                                   cmocka_unit_test(unconditional_autoguidance),
+	                                   cmocka_unit_test(texts),
+	                                   cmocka_unit_test(refusals)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -339,6 +339,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	s->null_label = (first || s->null_label) && c->net.classes > 0 && c->net.class_dropout > 0;
 	m->kind = (enum prediction)kind;
 	m->mode = o->mode;
+	s->native[k] = (struct guidance_native){m->path, m->kind};
 	m->plain = !o->own && m->kind == PREDICT_VELOCITY && m->path == &path_linear && c->net.out_channels == c->net.channels;
 	if (!m->plain && alloc_conversion(m, n, (size_t)s->d, e))
 		return -1;
@@ -497,6 +498,7 @@ struct mixture ensemble_mixture(const struct ensemble *s, const struct policy *p
 	                        .router = s->router.logits ? &s->router : NULL,
 	                        .policy = *p,
 	                        .cfg = 1,
+	                        .native = s->native,
 	                        .seed = seed,
 	                        .device = device,
 	                        .shares = s->shares,
@@ -527,6 +529,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	s->members = s->k + 1;
 	s->member = mem_zalloc((size_t)s->members, sizeof *s->member);
 	s->expert = mem_zalloc((size_t)s->k, sizeof *s->expert);
+	s->native = mem_zalloc((size_t)s->k, sizeof *s->native);
 	s->step = mem_alloc((size_t)s->members * sizeof *s->step);
 	for (int i = 0; i < s->members; i++)
 		s->step[i] = -1;
@@ -573,6 +576,7 @@ void ensemble_release(struct ensemble *s)
 	mem_free(s->file);
 	mem_free(s->member);
 	mem_free(s->expert);
+	mem_free(s->native);
 	mem_free(s->step);
 	mem_free(s->owner);
 	mem_free(s->shares);

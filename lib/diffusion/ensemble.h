@@ -54,6 +54,7 @@ struct ensemble {
 	int lower;                       /* some expert was trained on lower-case texts (struct model_config) */
 	int masked;                      /* some expert reads the padding mask (struct condition) */
 	struct expert *expert;           /* (k) */
+	struct guidance_native *native;  /* (k) what the experts predict, for guidance that rescales inside them */
 	struct router router;            /* logits is NULL if the policy does not need a router or there is none */
 	/* With `own`: */
 	const struct schedule *schedule; /* the first expert's; experts on other paths are converted to it at equal log-SNR */

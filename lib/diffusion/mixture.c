@@ -65,7 +65,7 @@ static int guidance_check(const struct mixture *m, struct err *e)
 	}
 	if (g->momentum != 0 && !g->mixed)
 		return err_set(e, ERR_USAGE,
-		               "guidance with a momentum is possible only after mixing: a momentum belongs to a picture, not to an expert");
+		               "guidance with a momentum needs --cfg-after-mixing: the momentum belongs to a picture, not to an expert");
 	if (m->policy.entry[0].select == SELECT_BUDGET && (g->still || time_range_end(g->interval) < 1 || g->interval.from > 0))
 		return err_set(e, ERR_USAGE, "route budget is not possible with guidance at a part of the steps: it shares out equal costs");
 	if (policy_uses(&m->policy, WEIGHT_DISTANCE) && g->still)

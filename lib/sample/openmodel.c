@@ -240,8 +240,10 @@ static int set_mixture(struct sampling *r, struct err *e)
 
 	r->mixture = ensemble_mixture(s, &r->policy, r->ask.seed, r->device);
 	r->mixture.cfg = r->ask.cfg;
+	r->mixture.guidance = r->ask.guidance;
 	if (r->solver.discrete) {
 		r->mixture.out = s->out;
+		r->mixture.kind = s->kind;
 		r->mixture.own = &s->schedule->path;
 	}
 	if (r->ask.cfg_channels > s->channels)

@@ -22,6 +22,7 @@
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/option.h"
+#include "diffusion/guidance.h"
 #include "file/still.h"
 #include "kernels/device.h"
 
@@ -54,16 +55,17 @@ struct sample_request {
 	uint64_t seed;
 
 	/* Sampling. */
-	int preset;           /* into sample_presets; -1: none */
-	const char *route;    /* routing policy (diffusion/policy.h); optional for a model of one network and with a preset */
-	const char *solver;   /* diffusion/solverchoice.h; NULL: the model's pipeline decides, else "euler" */
-	int64_t steps;        /* 0: the preset's, else 50 */
-	int timesteps;        /* into sample_timesteps; -1: the preset's, else even */
-	double cfg;           /* scale of classifier-free guidance; 1: none; NAN: the preset's, else 1 */
-	int64_t cfg_channels; /* guide only the first so many channels; 0: all */
-	int noise;            /* into sample_noises */
-	int convert;          /* into sample_converts; -1: match */
-	int64_t step;         /* use the averaged weights of the experts' checkpoints of this step; 0: the final weights */
+	int preset;               /* into sample_presets; -1: none */
+	const char *route;        /* routing policy (diffusion/policy.h); optional for a model of one network and with a preset */
+	const char *solver;       /* diffusion/solverchoice.h; NULL: the model's pipeline decides, else "euler" */
+	int64_t steps;            /* 0: the preset's, else 50 */
+	int timesteps;            /* into sample_timesteps; -1: the preset's, else even */
+	double cfg;               /* scale of classifier-free guidance; 1: none; NAN: the preset's, else 1 */
+	int64_t cfg_channels;     /* guide only the first so many channels; 0: all */
+	struct guidance guidance; /* how to guide; zeroed: classifier-free guidance inside each expert at all times */
+	int noise;                /* into sample_noises */
+	int convert;              /* into sample_converts; -1: match */
+	int64_t step;             /* use the averaged weights of the experts' checkpoints of this step; 0: the final weights */
 
 	/* Weights and encoders. */
 	int dtype;                     /* enum sample_dtype of the experts' matrices; -1: BF16 if the device's precision is BF16, else F32 */

@@ -1,7 +1,9 @@
 /* The option tables of sampling: they fill struct sample_request, give its defaults and select the options that go into stamps. A new option is one
  * row here and one field of the struct. */
 #include <math.h>
+#include <string.h>
 
+#include "core/mem.h"
 #include "core/option.h"
 #include "diffusion/policy.h"
 #include "diffusion/solverchoice.h"
@@ -24,6 +26,21 @@ static const char *const residents[] = {"auto", NULL};
 static int is_guided(const void *request)
 {
 	return ((const struct sample_request *)request)->cfg != 1;
+}
+
+static int parse_guidance(void *field, const char *label, const char *text, struct err *e)
+{
+	return guidance_parse(field, text, e) ? err_prefix(e, "%s", label) : 0;
+}
+
+/* Left out for cfg, the default. */
+static void put_guidance(struct stamp *s, const char *key, const void *field)
+{
+	char *text = guidance_text(field);
+
+	if (strcmp(text, "cfg") != 0)
+		stamp_text(s, key, text);
+	mem_free(text);
 }
 
 /* True for the stamp of all pictures. The stamp of one picture (each = 0) has its own number, class and prompt instead of these options. */
@@ -61,6 +78,17 @@ const struct option sample_options[] = {
      .said = "default 1", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "cfg", .counts = is_guided},
     {"--cfg-channels", .type = OPTION_INT, REQUEST(cfg_channels), .lo = 1, .hi = 65536, .arg = "N", .help = "guide the first N channels alone",
      .said = "default: all", .when = {{USE_NEEDS, "--cfg --preset"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "cfg_channels"},
+    {"--cfg-interval", .type = OPTION_PARSED, REQUEST(guidance.interval), .arg = "A..B", .parse = time_range_option, .put = time_range_stamp,
+     .help = "guide only at times from A to B; 1 is noise", .preset = "0..1", .when = {{USE_NEEDS, "--cfg --preset"}}, .stamp = STAMP_ALWAYS,
+     .key = "cfg_interval", .counts = is_guided},
+    {"--cfg-rescale", .type = OPTION_REAL, REQUEST(guidance.rescale), .hi = 1, .arg = "PHI", .preset = "0",
+     .help = "scale the guided prediction towards the deviation of the unguided one", .when = {{USE_NEEDS, "--cfg --preset"}},
+     .stamp = STAMP_UNLESS_DEFAULT, .key = "cfg_rescale", .counts = is_guided},
+    {"--cfg-after-mixing", .type = OPTION_FLAG, REQUEST(guidance.mixed), .help = "guide the mixture of the experts instead of each expert",
+     .when = {{USE_NEEDS, "--cfg --preset"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "cfg_after_mixing", .counts = is_guided},
+    {"--guidance", .type = OPTION_PARSED, REQUEST(guidance), .arg = "METHOD", .choices = guidance_words, .parse = parse_guidance, .put = put_guidance,
+     .help = "how --cfg guides: " GUIDANCE_FORMS, .preset = "cfg", .when = {{USE_NEEDS, "--cfg --preset"}}, .stamp = STAMP_ALWAYS, .key = "guidance",
+     .counts = is_guided},
     {"--class", .type = OPTION_TEXT, REQUEST(class), .arg = "C",
      .help = "class of all pictures by number or name, or several, taken in turns: pants,shirt; all: picture i has class i mod their "
              "number; labels: the cluster of an item of --labels",
@@ -146,7 +174,8 @@ void sampleoptions_stamp(struct stamp *s, const struct sample_request *settled)
 	static const struct option *const tables[] = {sample_options, sample_machine_options, NULL};
 
 	optionstamp_put(s, tables, settled,
-	                "route solver times noise steps seed cfg cfg_channels convert weights encoder_weights batch_invariant class first n");
+	                "route solver times noise steps seed cfg cfg_channels cfg_interval cfg_rescale cfg_after_mixing guidance convert weights "
+	                "encoder_weights batch_invariant class first n");
 }
 
 void sampleoptions_stamp_output(struct stamp *s, const struct sample_request *settled)

@@ -607,7 +607,7 @@ static void refusals(void **state)
 
 	(void)state;
 	ensemble_init(&s, "full", 2, "apg:beta=-.5");
-	refused(&s, "euler", "only after mixing");
+	refused(&s, "euler", "needs --cfg-after-mixing");
 	s.m.guidance.mixed = 1;
 	for (size_t i = 0; i < sizeof many / sizeof *many; i++)
 		refused(&s, many[i], "one evaluation a step");

@@ -78,6 +78,9 @@ static int check_route(const struct budget *b, const struct budget_route *r, str
 	if (policy_uses(&r->policy, WEIGHT_ROUTER) && !r->exact_router && !p->router)
 		return err_set(e, ERR_USAGE,
 		               "a route needs a router, and the model has none; optimum, exact:POLICY, oracle, prior and expert:I need none");
+	if (policy_uses(&r->policy, WEIGHT_DENSITY))
+		return err_set(e, ERR_USAGE,
+		               "a route with density needs trajectories with noise, and the states here have no evaluation before them");
 	for (int i = 0; i < r->policy.entries; i++) {
 		if (policy_uses(&r->policy, WEIGHT_DISTANCE) || r->policy.entry[i].keep > 0 || r->policy.entry[i].select == SELECT_BUDGET)
 			return err_set(e, ERR_USAGE,

@@ -60,6 +60,8 @@ static int mixture_check(const struct mixture *m, struct err *e)
 		return err_set(e, ERR_USAGE, "weights by distance need a flow solver: euler or another on the linear path");
 	if (policy_uses(p, WEIGHT_DISTANCE) && !m->distances)
 		return err_set(e, ERR_USAGE, "weights by distance need the centroids of the clusters");
+	if (mixture_check_density(m, e))
+		return -1;
 	if (m->cfg != 1 && unguided)
 		return err_set(e, ERR_USAGE, "guidance %g needs experts that read classes or text, and these read neither", m->cfg);
 	return 0;
@@ -114,7 +116,7 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	    (!(x->x0 = mem_try(n * d, sizeof *x->x0, "predicted samples", e)) || !(x->host_v = mem_try(n * d, sizeof *x->host_v, "velocities", e)) ||
 	     !(x->squared = mem_try(n * clusters, sizeof *x->squared, "distances", e))))
 		return -1;
-	return alloc_text(x, e);
+	return mixer_alloc_density(x, e) || alloc_text(x, e) ? -1 : 0;
 }
 
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e)
@@ -161,6 +163,7 @@ void mixer_free(struct mixer *x)
 	mem_free(x->x0);
 	mem_free(x->host_v);
 	mem_free(x->squared);
+	mixer_free_density(x);
 	mem_free(x->spent);
 	mem_free(x->entropy);
 	mem_free(x->label);
@@ -172,8 +175,8 @@ void mixer_free(struct mixer *x)
 	mem_free(x);
 }
 
-/* Copies index, begun and weights of the n rows in x->group to the device, and marks the rows as begun. */
-static struct group_rows send_group(struct mixer *x, int k, int64_t n)
+/* Copies index, begun and weights of the n rows in x->group to the device, and marks the rows as begun if they are `mixed`. */
+static struct group_rows send_group(struct mixer *x, int k, int64_t n, int mixed)
 {
 	int32_t *row = x->group, *begun = row + n;
 	float *w = (float *)(void *)(begun + n);
@@ -181,7 +184,7 @@ static struct group_rows send_group(struct mixer *x, int k, int64_t n)
 
 	for (int64_t i = 0; i < n; i++) {
 		begun[i] = x->begun[row[i]];
-		x->begun[row[i]] = 1;
+		x->begun[row[i]] |= mixed != 0;
 		w[i] = (float)x->w[row[i] * x->m->k + k];
 	}
 	device_put(x->device, x->group_there, x->group, (size_t)(3 * n) * sizeof *x->group);
@@ -216,12 +219,12 @@ static void mix(struct mixer *x, float *v, const struct mixture_call *c, const s
 
 /* Runs expert k on the n rows in x->group and adds w v to them. A guided group holds n rows with their labels and prompts, then the same n rows
  * with the null label and the negative prompts. The first contribution is stored instead of added to 0, so a single expert of weight 1 keeps
- * its bits. */
-static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
+ * its bits. Rows that are not `mixed`, whose weight is 0, run without guidance and for their density alone. */
+static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e)
 {
 	const struct mixture *m = x->m;
 	const struct expert *ex = &m->expert[k];
-	int64_t d = m->d, rows = mixture_guides(m, ex) ? 2 * n : n;
+	int64_t d = m->d, rows = mixed && mixture_guides(m, ex) ? 2 * n : n;
 	struct condition given = {.label = ex->classes ? x->label : NULL};
 	struct group_rows there;
 
@@ -231,7 +234,7 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 		x->t[i] = (float)c->t;
 		x->label[i] = c->label && c->label[row] >= 0 && i < n ? c->label[row] : ex->classes;
 	}
-	there = send_group(x, k, n);
+	there = send_group(x, k, n, mixed);
 	for (int64_t i = 0; i < rows; i += n)
 		ondevice_gather(x->device, x->x + i * d, c->x, there.index, n, c->n, d);
 	if (ex->text_tokens) {
@@ -242,18 +245,42 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 	}
 	if (ex->velocity(ex->arg, rows, x->x, x->t, &given, x->v, e))
 		return -1;
-	mix(x, v, c, &there, n, rows > n);
+	if (x->following)
+		mixer_keep_own(x, k, n);
+	if (mixed)
+		mix(x, v, c, &there, n, rows > n);
 	return 0;
 }
 
-static int run_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
+static int run_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e)
 {
 	int rc;
 
 	device_range_number(x->device, "expert", k);
-	rc = mix_group(x, v, c, k, n, e);
+	rc = mix_group(x, v, c, k, n, mixed, e);
 	device_range_end(x->device);
 	return rc;
+}
+
+/* Runs expert k on the rows where it has a weight, if `mixed`, or else on the others that need its density. */
+static int run_expert(struct mixer *x, float *v, const struct mixture_call *c, int k, int mixed, struct err *e)
+{
+	const struct mixture *m = x->m;
+	int64_t limit = m->expert[k].capacity / (1 + mixture_guides(m, &m->expert[k])), n = 0;
+
+	for (int64_t i = 0; i < c->n; i++) {
+		double w = x->w[i * m->k + k];
+
+		if (mixed ? w == 0 : w != 0 || !mixer_needs(x, i, k))
+			continue;
+		x->group[n++] = (int32_t)i;
+		if (n == limit) {
+			if (run_group(x, v, c, k, n, mixed, e))
+				return -1;
+			n = 0;
+		}
+	}
+	return n ? run_group(x, v, c, k, n, mixed, e) : 0;
 }
 
 static void count_weights(const struct mixer *x, const struct mixture_call *c, struct mixture_stats *s)
@@ -265,8 +292,10 @@ static void count_weights(const struct mixer *x, const struct mixture_call *c, s
 		for (int j = 0; j < k; j++) {
 			double w = x->w[i * k + j];
 
-			if (w == 0)
+			if (w == 0) {
+				s->rows[j] += mixer_needs(x, i, j);
 				continue;
+			}
 			s->used++;
 			s->mass[j] += llrint(w * MIXTURE_UNIT);
 			s->rows[j] += 1 + mixture_guides(x->m, &x->m->expert[j]);
@@ -285,7 +314,7 @@ static void tell_order(struct mixer *x, int64_t n)
 
 	for (int j = 0; j < k; j++)
 		for (int64_t i = 0; i < n; i++)
-			if (x->w[i * k + j] != 0) {
+			if (x->w[i * k + j] != 0 || mixer_needs(x, i, j)) {
 				x->order[used++] = j;
 				break;
 			}
@@ -297,29 +326,19 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 	const struct mixture *m = x->m;
 
 	assert(c->n <= x->capacity);
+	mixer_follow(x, c);
 	if (mixer_route(x, c, stats, e))
 		return -1;
 	if (x->tell)
 		tell_order(x, c->n);
 	memset(x->begun, 0, (size_t)c->n);
-	for (int k = 0; k < m->k; k++) {
-		int64_t limit = m->expert[k].capacity / (1 + mixture_guides(m, &m->expert[k])), n = 0;
-
-		for (int64_t i = 0; i < c->n; i++) {
-			if (x->w[i * m->k + k] == 0)
-				continue;
-			x->group[n++] = (int32_t)i;
-			if (n == limit) {
-				if (run_group(x, v, c, k, n, e))
-					return -1;
-				n = 0;
-			}
-		}
-		if (n && run_group(x, v, c, k, n, e))
+	for (int k = 0; k < m->k; k++)
+		if (run_expert(x, v, c, k, 1, e) || (x->following && run_expert(x, v, c, k, 0, e)))
 			return -1;
-	}
 	if (stats)
 		count_weights(x, c, stats);
+	if (x->following && mixer_keep_mixed(x, v, c->n, e))
+		return -1;
 	return x->x0 ? mixer_keep_prediction(x, v, c, e) : 0;
 }
 

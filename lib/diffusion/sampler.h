@@ -46,7 +46,8 @@ struct sampler_call {
 };
 
 /* Borrows *s. ERR_USAGE as by mixer_new for the policy and by discrete_plan_make for the solver, and for a budget that one expert at each
- * evaluation exceeds, and for dopri5 with a policy that looks back at earlier evaluations or draws at each. Caller frees with sampler_free. */
+ * evaluation exceeds, for dopri5 with a policy that looks back at earlier evaluations or draws at each, and for weights by density without
+ * ancestral steps. Caller frees with sampler_free. */
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e);
 void sampler_free(struct sampler_state *st);
 

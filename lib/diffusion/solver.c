@@ -121,9 +121,9 @@ static int adams_bashforth(const struct run *r, int64_t i, struct err *e)
 	return 0;
 }
 
-/* f = the factors of x, v and z in an ancestral step from t to `end`. On the linear path p(x_t | x_end) is N(A x_end, S^2) with A = (1 - t) / (1 - end)
- * and S^2 = t^2 - end^2 A^2, so p(x_end | x_t, x0) has the mean (A end^2 x_t + (1 - end) S^2 x0) / t^2 and the deviation end S / t; here
- * x0 = x_t - t v. S^2 is written without a difference of close numbers. */
+/* f = the factors of x, v and z in an ancestral step from t to `end`. On the linear path p(x_t | x_end) is N(A x_end, S^2) with
+ * A = (1 - t) / (1 - end) and S^2 = t^2 - end^2 A^2, so p(x_end | x_t, x0) has the mean (A end^2 x_t + (1 - end) S^2 x0) / t^2 and the deviation
+ * end S / t; here x0 = x_t - t v. S^2 is written without a difference of close numbers. */
 static void ancestral_factors(double t, double end, double f[3])
 {
 	double keep = (1 - t) / (1 - end), square = (t - end) / (1 - end) * (t + end * keep);

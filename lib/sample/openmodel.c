@@ -250,7 +250,8 @@ static int set_mixture(struct sampling *r, struct err *e)
 	                              .device = r->device,
 	                              .shares = s->shares,
 	                              .class_shares = s->class_shares,
-	                              .classes = s->classes};
+	                              .classes = s->classes,
+	                              .steps_told = 1};
 	if (r->solver.discrete) {
 		r->mixture.out = s->out;
 		r->mixture.own = &s->schedule->path;

@@ -83,6 +83,8 @@ static int check_policy(const char *name, const struct policy *p, struct err *e)
 		return err_set(e, ERR_USAGE, "--routes: %s: a trajectory from noise has no cluster of its own; prior draws one", name);
 	if (policy_uses(p, WEIGHT_DISTANCE) && !ask->centroids)
 		return err_set(e, ERR_USAGE, "--routes: %s: weights by distance need --centroids", name);
+	if (policy_uses(p, WEIGHT_DENSITY))
+		return err_set(e, ERR_USAGE, "--routes: %s: weights by density need steps with noise, and these follow the flow", name);
 	for (int i = 0; i < p->entries; i++)
 		if (p->entry[i].select == SELECT_BUDGET)
 			return err_set(

@@ -74,7 +74,7 @@ static int check_route(const struct budget *b, const struct budget_route *r, str
 		               "a route needs a router, and the model has none; optimum, exact:POLICY, oracle, prior and expert:I need none");
 	if (policy_needs_trajectory(&r->policy))
 		return err_set(e, ERR_USAGE,
-		               "a route with distance, keep:MARGIN or budget:GFLOP needs trajectories, and the states here have no "
+		               "a route with distance, density, keep:MARGIN or budget:GFLOP needs trajectories, and the states here have no "
 		               "evaluation before them");
 	for (int i = 0; i < r->policy.entries; i++)
 		own |= policy_entry_own(&r->policy.entry[i]);

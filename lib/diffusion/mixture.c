@@ -96,7 +96,7 @@ static int mixture_check(const struct mixture *m, struct err *e)
 		return err_set(e, ERR_USAGE, "weights by distance need a flow solver: euler or another on the linear path");
 	if (policy_uses(p, WEIGHT_DISTANCE) && !m->distances)
 		return err_set(e, ERR_USAGE, "weights by distance need the centroids of the clusters");
-	return guidance_check(m, e);
+	return mixture_check_density(m, e) || guidance_check(m, e) ? -1 : 0;
 }
 
 static int alloc_text(struct mixer *x, struct err *e)
@@ -150,7 +150,7 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	    (!(x->x0 = mem_try(n * d, sizeof *x->x0, "predicted samples", e)) || !(x->host_v = mem_try(n * d, sizeof *x->host_v, "velocities", e)) ||
 	     !(x->squared = mem_try(n * clusters, sizeof *x->squared, "distances", e))))
 		return -1;
-	return alloc_text(x, e);
+	return mixer_alloc_density(x, e) || alloc_text(x, e) ? -1 : 0;
 }
 
 /* Most rows of a call of expert k that are guided together: with a guide, rows of each network; else an expert has each row twice. */
@@ -211,6 +211,7 @@ void mixer_free(struct mixer *x)
 	mem_free(x->x0);
 	mem_free(x->host_v);
 	mem_free(x->squared);
+	mixer_free_density(x);
 	mem_free(x->spent);
 	mem_free(x->entropy);
 	mem_free(x->label);
@@ -222,8 +223,8 @@ void mixer_free(struct mixer *x)
 	mem_free(x);
 }
 
-/* Copies index, begun and weights of the n rows in x->group to the device, and marks the rows as begun. */
-static struct group_rows send_group(struct mixer *x, int k, int64_t n)
+/* Copies index, begun and weights of the n rows in x->group to the device, and marks the rows as begun if they are `mixed`. */
+static struct group_rows send_group(struct mixer *x, int k, int64_t n, int mixed)
 {
 	int32_t *row = x->group, *begun = row + n;
 	float *w = (float *)(void *)(begun + n);
@@ -231,7 +232,7 @@ static struct group_rows send_group(struct mixer *x, int k, int64_t n)
 
 	for (int64_t i = 0; i < n; i++) {
 		begun[i] = x->begun[row[i]];
-		x->begun[row[i]] = 1;
+		x->begun[row[i]] |= mixed != 0;
 		w[i] = (float)x->w[row[i] * x->m->k + k];
 	}
 	device_put(x->device, x->group_there, x->group, (size_t)(3 * n) * sizeof *x->group);
@@ -300,14 +301,14 @@ static void mix(struct mixer *x, float *v, const struct mixture_call *c, int k, 
 }
 
 /* Runs expert k on the n rows in x->group and adds w v to them. A guided group holds n rows with their labels and prompts, then the same n rows
- * with the null label and the negative prompts, unless a guide runs on the first n rows. The first contribution is
- * stored instead of added to 0, so a single expert of weight 1 keeps its bits. */
-static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
+ * with the null label and the negative prompts, unless a guide runs on the first n rows. The first contribution is stored instead of added to 0,
+ * so a single expert of weight 1 keeps its bits. Rows that are not `mixed`, whose weight is 0, run without guidance and for their density alone. */
+static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e)
 {
 	const struct mixture *m = x->m;
 	const struct expert *ex = &m->expert[k];
-	int64_t d = m->d, rows = x->guided && mixture_pairs(m, ex) ? 2 * n : n;
-	int by_guide = x->guided && m->guide;
+	int64_t d = m->d, rows = mixed && x->guided && mixture_pairs(m, ex) ? 2 * n : n;
+	int by_guide = mixed && x->guided && m->guide;
 	struct condition given = {.label = ex->classes ? x->label : NULL};
 	struct group_rows there;
 
@@ -317,7 +318,7 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 		x->t[i] = (float)c->t;
 		x->label[i] = c->label && c->label[row] >= 0 && i < n ? c->label[row] : ex->classes;
 	}
-	there = send_group(x, k, n);
+	there = send_group(x, k, n, mixed);
 	for (int64_t i = 0; i < rows; i += n)
 		ondevice_gather(x->device, x->x + i * d, c->x, there.index, n, c->n, d);
 	if (ex->text_tokens) {
@@ -329,18 +330,42 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 	if (ex->velocity(ex->arg, rows, x->x, x->t, &given, x->v, e) ||
 	    (by_guide && m->guide[k].velocity(m->guide[k].arg, n, x->x, x->t, &given, x->v + n * columns(m), e)))
 		return -1;
-	mix(x, v, c, k, &there, n, rows > n || by_guide);
+	if (x->following)
+		mixer_keep_own(x, k, n);
+	if (mixed)
+		mix(x, v, c, k, &there, n, rows > n || by_guide);
 	return 0;
 }
 
-static int run_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
+static int run_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e)
 {
 	int rc;
 
 	device_range_number(x->device, "expert", k);
-	rc = mix_group(x, v, c, k, n, e);
+	rc = mix_group(x, v, c, k, n, mixed, e);
 	device_range_end(x->device);
 	return rc;
+}
+
+/* Runs expert k on the rows where it has a weight, if `mixed`, or else on the others that need its density. */
+static int run_expert(struct mixer *x, float *v, const struct mixture_call *c, int k, int mixed, struct err *e)
+{
+	const struct mixture *m = x->m;
+	int64_t limit = group_limit(m, k, mixed && x->guided), n = 0;
+
+	for (int64_t i = 0; i < c->n; i++) {
+		double w = x->w[i * m->k + k];
+
+		if (mixed ? w == 0 : w != 0 || !mixer_needs(x, i, k))
+			continue;
+		x->group[n++] = (int32_t)i;
+		if (n == limit) {
+			if (run_group(x, v, c, k, n, mixed, e))
+				return -1;
+			n = 0;
+		}
+	}
+	return n ? run_group(x, v, c, k, n, mixed, e) : 0;
 }
 
 static void count_weights(const struct mixer *x, const struct mixture_call *c, struct mixture_stats *s)
@@ -352,8 +377,10 @@ static void count_weights(const struct mixer *x, const struct mixture_call *c, s
 		for (int j = 0; j < k; j++) {
 			double w = x->w[i * k + j];
 
-			if (w == 0)
+			if (w == 0) {
+				s->rows[j] += mixer_needs(x, i, j);
 				continue;
+			}
 			s->used++;
 			s->mass[j] += llrint(w * MIXTURE_UNIT);
 			s->rows[j] += 1 + (x->guided && mixture_pairs(x->m, &x->m->expert[j]));
@@ -373,7 +400,7 @@ static void tell_order(struct mixer *x, int64_t n)
 
 	for (int j = 0; j < k; j++)
 		for (int64_t i = 0; i < n; i++)
-			if (x->w[i * k + j] != 0) {
+			if (x->w[i * k + j] != 0 || mixer_needs(x, i, j)) {
 				x->order[used++] = j;
 				break;
 			}
@@ -409,30 +436,20 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 
 	assert(c->n <= x->capacity);
 	begin_guidance(x, c);
+	mixer_follow(x, c);
 	if (mixer_route(x, c, stats, e))
 		return -1;
 	if (x->tell)
 		tell_order(x, c->n);
 	memset(x->begun, 0, (size_t)c->n);
-	for (int k = 0; k < m->k; k++) {
-		int64_t limit = group_limit(m, k, x->guided), n = 0;
-
-		for (int64_t i = 0; i < c->n; i++) {
-			if (x->w[i * m->k + k] == 0)
-				continue;
-			x->group[n++] = (int32_t)i;
-			if (n == limit) {
-				if (run_group(x, v, c, k, n, e))
-					return -1;
-				n = 0;
-			}
-		}
-		if (n && run_group(x, v, c, k, n, e))
+	for (int k = 0; k < m->k; k++)
+		if (run_expert(x, v, c, k, 1, e) || (x->following && run_expert(x, v, c, k, 0, e)))
 			return -1;
-	}
 	end_guidance(x, v, c);
 	if (stats)
 		count_weights(x, c, stats);
+	if (x->following && mixer_keep_mixed(x, v, c->n, e))
+		return -1;
 	return x->x0 ? mixer_keep_prediction(x, v, c, e) : 0;
 }
 

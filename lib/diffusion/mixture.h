@@ -43,6 +43,7 @@ struct mixture {
 	 * NULL for other policies. Needs the linear path (own is NULL). */
 	int (*distances)(void *arg, double *squared, const float *x0, int64_t n, struct err *e);
 	void *distances_arg;
+	int steps_told; /* the caller reports every step by mixer_stepped. Weights by density need it */
 };
 
 /* Statistics, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
@@ -53,7 +54,7 @@ struct mixture_stats {
 	int64_t evaluations; /* rows x calls */
 	int64_t longest;     /* dopri5: most evaluations of an image */
 	int64_t used;        /* experts with a weight above 0, summed over evaluations */
-	int64_t *rows;       /* (k) rows run by each expert, twice per guided sample without `guide` */
+	int64_t *rows; /* (k) rows run by each expert, twice per guided sample without `guide`; weights by density run experts of weight 0 too */
 	int64_t *guide_rows; /* (k) rows run by the guide of each */
 	int64_t *mass;       /* (k) sum of weights */
 	int64_t router_rows;
@@ -67,9 +68,9 @@ void mixture_stats_release(struct mixture_stats *s);
 struct mixer;
 
 /* Allocate the work space for up to `capacity` rows. Borrows *m and everything it points to. ERR_USAGE if the policy needs a missing router, missing
- * shares, missing centroids or centroids off the linear path, an expert that is absent or out of range, or more than K experts, or for guidance
- * of experts without classes, text or guide, or with a momentum inside experts, or with a budget and steps without guidance, or for owners_check.
- * Caller frees with mixer_free. */
+ * shares, missing centroids or centroids off the linear path, a caller that tells no steps, an expert that is absent or out of range, or more
+ * than K experts, or for guidance of experts without classes, text or guide, or with a momentum inside experts, or with a budget and steps without
+ * guidance, or for owners_check. Caller frees with mixer_free. */
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e);
 void mixer_free(struct mixer *x);
 
@@ -84,7 +85,8 @@ struct texts {
 };
 
 /* A policy with hysteresis takes the weights of the call before for those of the same rows, unless step and stage are 0; one with a
- * budget what they spent, and one with distances what was predicted for them, from evaluation 0 on. So does guidance with a momentum. */
+ * budget what they spent, one with distances what was predicted for them, and one with densities what they and mixer_stepped added up, from
+ * evaluation 0 on. So does guidance with a momentum. */
 struct mixture_call {
 	int64_t n;                       /* rows */
 	int64_t step;                    /* number of the step, for statistics and draws of the policy */
@@ -102,6 +104,10 @@ struct mixture_call {
 
 /* Compute v (n, out or d), on the device. stats may be NULL. */
 int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, struct mixture_stats *stats, struct err *e);
+
+/* Tell the step that followed the last call of mixer_velocity: from its x to a x + b v + s z, with ratio = b / s and z (n, d) on the device. For
+ * weights by density; does nothing where the policy has none from that call's time on. A step without noise needs no call if it is the last. */
+int mixer_stepped(struct mixer *x, double ratio, const float *z, int64_t n, struct err *e);
 
 /* The device of the mixer: the mixture's, or a CPU device of its own. Borrowed. */
 struct device *mixer_device(const struct mixer *x);

@@ -24,6 +24,11 @@ struct mixer {
 	int guided, moved;           /* this call is guided; `momentum` holds differences of an earlier call */
 	double *spent, *entropy;     /* (capacity) of a budget: GFLOP so far, entropy of the weights at the first evaluation */
 	int32_t *group;              /* (4, chunk): the vectors of struct group_rows (weights as floats), then rows of the texts */
+	int following;               /* this call's velocities are kept for weights by density */
+	double *density;             /* (capacity, k) for weights by density: the log of share times density; else NULL */
+	float *own_v;                /* (capacity, k, d) the experts' own velocities at the last call, without guidance */
+	float *mixed, *noise;        /* (capacity, d) the last call's result, and room for a step's noise */
+	float *group_v;              /* (chunk, d) */
 	/* on the device */
 	float *out;           /* (capacity, clusters) */
 	float *x, *v;         /* (chunk, d), (chunk, columns) */
@@ -47,5 +52,20 @@ void mixture_costs(const struct mixture *m, double *cost);
 int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e);
 /* Keep the samples that this call predicted with the velocities v, x0 = x - t v, for the distances of the next. */
 int mixer_keep_prediction(struct mixer *x, const float *v, const struct mixture_call *c, struct err *e);
+/* The shares of the clusters for row i: those of its class, or of all samples; NULL: unknown. */
+const double *mixture_shares(const struct mixture *m, const struct mixture_call *c, int64_t i);
+
+/* mixturedensity.c: ERR_USAGE if weights by density are asked of a mixture that cannot have them. */
+int mixture_check_density(const struct mixture *m, struct err *e);
+int mixer_alloc_density(struct mixer *x, struct err *e);
+void mixer_free_density(struct mixer *x);
+/* Begin a call: sets x->following, and at evaluation 0 the densities of t = 1. */
+void mixer_follow(struct mixer *x, const struct mixture_call *c);
+/* Whether expert k runs on row i for its density. */
+int mixer_needs(const struct mixer *x, int64_t i, int k);
+/* Keep the velocities x->v of expert k for the n rows in x->group. */
+void mixer_keep_own(struct mixer *x, int k, int64_t n);
+/* Keep the call's result v (n, d). */
+int mixer_keep_mixed(struct mixer *x, const float *v, int64_t n, struct err *e);
 
 #endif

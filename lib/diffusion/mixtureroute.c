@@ -137,8 +137,7 @@ static double draw_of(const struct mixer *x, const struct policy_entry *y, const
 	           : 0;
 }
 
-/* The shares of the row's class, or those of all samples; NULL: unknown. */
-static const double *shares_of(const struct mixture *m, const struct mixture_call *c, int64_t i)
+const double *mixture_shares(const struct mixture *m, const struct mixture_call *c, int64_t i)
 {
 	int32_t label = c->label ? c->label[i] : -1;
 
@@ -153,7 +152,10 @@ static int no_weights(struct mixer *x, const struct policy_entry *y, const struc
 	if (y->weights == WEIGHT_DISTANCE)
 		return err_set(e, ERR_FAIL, "image %llu: the sample predicted before t = %g has no finite distance to the centroids",
 		               (unsigned long long)index_of(c, i), c->t);
-	if (y->weights == WEIGHT_PRIOR)
+	if (y->weights == WEIGHT_DENSITY && c->evaluation > 0)
+		return err_set(e, ERR_FAIL, "image %llu: the densities of the experts before t = %g are not finite",
+		               (unsigned long long)index_of(c, i), c->t);
+	if (y->weights == WEIGHT_PRIOR || y->weights == WEIGHT_DENSITY)
 		return err_set(e, ERR_USAGE, "image %lld: every expert that the model has is of an empty cluster", (long long)index_of(c, i));
 	return err_set(e, ERR_USAGE, "image %lld is assigned to expert %d, which is missing", (long long)index_of(c, i),
 	               c->chosen ? c->chosen[i] : -1);
@@ -235,9 +237,10 @@ static int route_row(struct mixer *x, const struct policy_entry *y, const struct
 	struct route_input in = {.k = k,
 	                         .present = x->present,
 	                         .logits = x->logits + i * clusters,
-	                         .shares = shares_of(m, c, i),
+	                         .shares = mixture_shares(m, c, i),
 	                         .chosen = c->chosen ? c->chosen[i] : -1,
 	                         .distance = measured ? x->squared + i * clusters : NULL,
+	                         .density = x->density ? x->density + i * k : NULL,
 	                         .u = draw_of(x, y, c, i)};
 	struct route_budget budget;
 

@@ -315,12 +315,17 @@ const struct policy_entry *policy_at(const struct policy *p, double t)
 	return &p->entry[i];
 }
 
-int policy_uses(const struct policy *p, enum weight_kind source)
+int policy_uses_from(const struct policy *p, enum weight_kind source, double t)
 {
-	for (int i = 0; i < p->entries; i++)
-		if (p->entry[i].weights == source && p->entry[i].select != SELECT_EXPERT)
+	for (const struct policy_entry *y = policy_at(p, t); y < p->entry + p->entries; y++)
+		if (y->weights == source && y->select != SELECT_EXPERT)
 			return 1;
 	return 0;
+}
+
+int policy_uses(const struct policy *p, enum weight_kind source)
+{
+	return policy_uses_from(p, source, 1);
 }
 
 int policy_entry_own(const struct policy_entry *y)
@@ -331,7 +336,8 @@ int policy_entry_own(const struct policy_entry *y)
 int policy_needs_trajectory(const struct policy *p)
 {
 	for (int i = 0; i < p->entries; i++)
-		if (p->entry[i].weights == WEIGHT_DISTANCE || p->entry[i].keep > 0 || p->entry[i].select == SELECT_BUDGET)
+		if (p->entry[i].weights == WEIGHT_DISTANCE || p->entry[i].weights == WEIGHT_DENSITY || p->entry[i].keep > 0 ||
+		    p->entry[i].select == SELECT_BUDGET)
 			return 1;
 	return 0;
 }

@@ -18,6 +18,8 @@
  *   uniform   the same for every expert
  *   distance  exp(-D / TEMP), scaled to sum to 1; D: squared distance of the sample that the evaluation before predicted to the cluster's centroid.
  *             At the first evaluation the shares of the clusters, or if they are unknown the same for every expert
+ *   density   each cluster's share times the density that its expert gives the sample, by the steps so far (diffusion/logdensity.h), scaled to
+ *             sum to 1. All experts run at every evaluation, whatever is selected
  *   time      1 for the only expert of this time (diffusion/owners.h)
  *
  * Every source weighs only the experts of the time.
@@ -29,6 +31,7 @@
 	ROW(ORACLE, "oracle") \
 	ROW(UNIFORM, "uniform") \
 	ROW(DISTANCE, "distance[:TEMP]") \
+	ROW(DENSITY, "density[:TEMP]") \
 	ROW(TIME, "time")
 
 /* Selections: ROW(kind, syntax, words for shell completion..); route.c has the table with their functions.
@@ -94,11 +97,13 @@ size_t policy_span(const char *list);
 const struct policy_entry *policy_at(const struct policy *p, double t);
 /* Whether some entry takes its weights from this source. */
 int policy_uses(const struct policy *p, enum weight_kind source);
+/* Whether weights from this source are used at time t or below. */
+int policy_uses_from(const struct policy *p, enum weight_kind source, double t);
 /* Whether the entry weighs every noised sample by the sample's own cluster. `prior|sample` does: it draws one expert for a whole trajectory, so that
  * expert meets only states of its own cluster. */
 int policy_entry_own(const struct policy_entry *y);
-/* Whether some entry needs the evaluations before it on a trajectory (distance, keep:MARGIN, budget:GFLOP), so that it cannot be measured on single
- * noised samples. */
+/* Whether some entry needs the evaluations before it on a trajectory (distance, density, keep:MARGIN, budget:GFLOP), so that it cannot be measured
+ * on single noised samples. */
 int policy_needs_trajectory(const struct policy *p);
 /* Whether some entry may select expert k. */
 int policy_may_select(const struct policy *p, int k);

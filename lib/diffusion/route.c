@@ -145,6 +145,24 @@ static int by_distance(const struct policy_entry *y, const struct route_input *i
 	return 0;
 }
 
+static int by_density(const struct policy_entry *y, const struct route_input *in, double *prob)
+{
+	double top = -INFINITY, sum = 0;
+
+	for (int i = 0; i < in->k; i++) {
+		if (in->present[i] && (isnan(in->density[i]) || in->density[i] == INFINITY))
+			return -1;
+		top = in->present[i] ? fmax(top, in->density[i]) : top;
+	}
+	if (top == -INFINITY)
+		return -1;
+	for (int i = 0; i < in->k; i++)
+		sum += prob[i] = in->present[i] ? exp((in->density[i] - top) / y->temperature) : 0;
+	for (int i = 0; i < in->k; i++)
+		prob[i] /= sum;
+	return 0;
+}
+
 /* clang-format off */
 #define TEMPERATURE .numbers = ":TEMP", .count = 1, .optional = 1, .number = {{1, 1e-6, 1e6}}
 /* clang-format on */
@@ -160,6 +178,7 @@ static const struct weight_def {
     [WEIGHT_ORACLE] = {{.name = "oracle"}, 1, by_reference},
     [WEIGHT_UNIFORM] = {{.name = "uniform"}, 1, by_none},
     [WEIGHT_DISTANCE] = {{.name = "distance", TEMPERATURE}, 0, by_distance},
+    [WEIGHT_DENSITY] = {{.name = "density", TEMPERATURE}, 0, by_density},
     [WEIGHT_TIME] = {{.name = "time"}, 0, by_none},
 };
 static_assert(sizeof weights / sizeof *weights == WEIGHTS, "a source of weights has no function");

@@ -28,6 +28,7 @@ struct route_input {
 	const double *shares;         /* (k) of the clusters, need not sum to 1, or NULL: unknown; for WEIGHT_PRIOR */
 	int chosen;                   /* for WEIGHT_ORACLE */
 	const double *distance;       /* (k) squared distances to the centroids, for WEIGHT_DISTANCE; NULL: no prediction yet */
+	const double *density;        /* (k) logarithms of share times density, for WEIGHT_DENSITY; -infinity: no weight */
 	double u;                     /* the draw in [0, 1) for SELECT_SAMPLE */
 	const unsigned char *kept;    /* (k) the experts that the sample used at the evaluation before, for hysteresis; NULL: none */
 	const struct route_budget *budget;
@@ -35,7 +36,8 @@ struct route_input {
 
 /* Compute prob (k) = the entry's weights before the selection, which sum to 1, and w (k) = the weights after it, which do so unless the entry is raw.
  * Equal weights rank by index. Returns the index of the heaviest weight. Returns -1 if there are no weights: a logit is NaN or +infinity, or all
- * are -infinity; no present expert has a share; the chosen expert is not present; a distance is not finite. prob is 0 for SELECT_EXPERT, which
+ * are -infinity; no present expert has a share; the chosen expert is not present; a distance is not finite; a
+ * density is not. prob is 0 for SELECT_EXPERT, which
  * takes none. */
 int route_weights(const struct policy_entry *y, const struct route_input *in, double *prob, double *w);
 

@@ -28,6 +28,7 @@ struct sampler_state {
 	struct mixture_stats *stats;
 	int32_t *heaviest; /* (batch) with dopri5, else NULL: the mixer has them */
 	int64_t row;       /* of the batch, with dopri5 */
+	int follows;       /* the mixer is told the steps, for weights by density */
 };
 
 static int64_t columns(const struct sampler *s)
@@ -111,19 +112,27 @@ static int check_guidance(const struct sampler *s, struct err *e)
 	return 0;
 }
 
+static int check_density(const struct sampler *s, struct err *e)
+{
+	if (!policy_uses(&s->mixture->policy, WEIGHT_DENSITY) || (!s->discrete && s->solver.kind == SOLVER_SDE && s->solver.add.ancestral))
+		return 0;
+	return err_set(e, ERR_USAGE, "weights by density follow ancestral steps: they need the solver sde,step=ancestral");
+}
+
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 {
 	const struct mixture *m = s->mixture;
 	struct sampler_state *st;
-	struct mixer *mixer = mixer_new(m, s->batch, e);
+	struct mixer *mixer;
 
-	if (!mixer)
+	if (check_density(s, e) || !(mixer = mixer_new(m, s->batch, e)))
 		return NULL;
 	st = mem_zalloc(1, sizeof *st);
 	st->s = s;
 	st->mixer = mixer;
 	mixer_tell(mixer, s->order, s->order_arg);
 	st->device = mixer_device(mixer);
+	st->follows = policy_uses(&m->policy, WEIGHT_DENSITY);
 	st->noise = s->torch ? mem_alloc((size_t)m->d * sizeof *st->noise) : NULL;
 	if (!check_adaptive(s, e) && !check_guidance(s, e) && !check_budget(s, e) && !make_plan(st, e) && !allocate(st, e)) {
 		st->after =
@@ -270,12 +279,11 @@ static int draw_step(void *arg, float *z, int64_t step, struct err *e)
 {
 	struct sampler_state *st = arg;
 
-	(void)e;
 	if (st->after)
 		draw_torch(st, z);
 	else
 		draw(st, st->now, z, step + 1);
-	return 0;
+	return st->follows ? mixer_stepped(st->mixer, solver_noise_ratio(&st->s->solver, step), z, st->call.n, e) : 0;
 }
 
 /* One image at a time, so that the steps of an image depend on it alone. */

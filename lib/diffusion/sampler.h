@@ -46,8 +46,9 @@ struct sampler_call {
 };
 
 /* Borrows *s. ERR_USAGE as by mixer_new for the policy and by discrete_plan_make for the solver, and for a budget that one expert at each
- * evaluation exceeds, and for dopri5 with a policy that looks back at earlier evaluations or draws at each, or with guidance that counts steps, and
- * for guidance with a momentum and a solver of more evaluations than steps. Caller frees with sampler_free. */
+ * evaluation exceeds, and for dopri5 with a policy that looks back at earlier evaluations or draws at each, or with guidance that counts steps, for
+ * guidance with a momentum and a solver of more evaluations than steps, and for weights by density without ancestral steps. Caller frees with
+ * sampler_free. */
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e);
 void sampler_free(struct sampler_state *st);
 

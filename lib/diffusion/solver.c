@@ -121,6 +121,40 @@ static int adams_bashforth(const struct run *r, int64_t i, struct err *e)
 	return 0;
 }
 
+/* f = the factors of x, v and z in an ancestral step from t to `end`. On the linear path p(x_t | x_end) is N(A x_end, S^2) with
+ * A = (1 - t) / (1 - end) and S^2 = t^2 - end^2 A^2, so p(x_end | x_t, x0) has the mean (A end^2 x_t + (1 - end) S^2 x0) / t^2 and the deviation
+ * end S / t; here x0 = x_t - t v. S^2 is written without a difference of close numbers. */
+static void ancestral_factors(double t, double end, double f[3])
+{
+	double keep = (1 - t) / (1 - end), square = (t - end) / (1 - end) * (t + end * keep);
+
+	f[0] = (keep * end * end + (1 - end) * square) / (t * t);
+	f[1] = -(1 - end) * square / t;
+	f[2] = end * sqrt(square) / t;
+}
+
+double solver_noise_ratio(const struct solver *s, int64_t i)
+{
+	double f[3];
+
+	ancestral_factors(grid_time(s, i), grid_time(s, i + 1), f);
+	return f[1] / f[2];
+}
+
+static int ancestral(const struct run *r, int64_t i, struct err *e)
+{
+	double t = grid_time(r->s, i), end = grid_time(r->s, i + 1), f[3];
+	float *v = r->work, *z = r->work + r->count;
+
+	ancestral_factors(t, end, f);
+	const struct term next[] = {{f[0], r->x, r->count}, {f[1], v, r->count}, {f[2], z, r->count}};
+
+	if (r->field(r->arg, v, r->x, t, i, 0, e) || (end > 0 && r->draw(r->arg, z, i, e)))
+		return -1;
+	ondevice_combine(r->d, r->x, r->count, next, end > 0 ? 3 : 2, 0, 1, r->count);
+	return 0;
+}
+
 static int euler_maruyama(const struct run *r, int64_t i, struct err *e)
 {
 	double t = grid_time(r->s, i), end = grid_time(r->s, i + 1), h = end - t, c = end > 0 ? r->s->add.strength : 0;
@@ -173,7 +207,7 @@ static int edm_heun(const struct run *r, int64_t i, struct err *e)
 
 int solver_draws(const struct solver *s)
 {
-	return (s->kind == SOLVER_SDE && s->add.strength > 0) || (s->kind == SOLVER_EDM_HEUN && s->add.churn > 0);
+	return (s->kind == SOLVER_SDE && (s->add.ancestral || s->add.strength > 0)) || (s->kind == SOLVER_EDM_HEUN && s->add.churn > 0);
 }
 
 static int step(const struct run *r, int64_t i, struct err *e)
@@ -182,7 +216,7 @@ static int step(const struct run *r, int64_t i, struct err *e)
 	case SOLVER_AB2:
 		return adams_bashforth(r, i, e);
 	case SOLVER_SDE:
-		return euler_maruyama(r, i, e);
+		return r->s->add.ancestral ? ancestral(r, i, e) : euler_maruyama(r, i, e);
 	case SOLVER_EDM_HEUN:
 		return edm_heun(r, i, e);
 	default:

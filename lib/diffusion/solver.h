@@ -13,7 +13,9 @@
  * grid; its first step is an Euler step.
  *
  * sde takes Euler-Maruyama steps of the reverse SDE dx = (v + c eps) dt + sqrt(2 c t) dW, c = `strength`, whose marginals on the linear path are
- * those of the flow, as eps = x + (1 - t) v is -t times the score. Its last step, to t = 0, is an Euler step of the flow.
+ * those of the flow, as eps = x + (1 - t) v is -t times the score. Its last step, to t = 0, is an Euler step of the flow. With `ancestral` its
+ * steps are instead those of DDPM on the linear path in continuous time: x' is drawn from p(x' | x, x0), whose x0 is the predicted x - t v. So the
+ * step is exact if the data is one point. In short steps it is the reverse SDE with c = 1 / (1 - t), the reverse of the noising process.
  *
  * edm_heun is algorithm 2 of Karras et al. 2022 in sigma = t / (1 - t): while sigma is in churn_min .. churn_max, a step first raises it to
  * (1 + min(churn / steps, sqrt 2 - 1)) sigma with new noise of deviation churn_noise; then it takes a step of Heun's method in sigma. At t = 1
@@ -35,6 +37,7 @@ enum solver_kind { SOLVER_LIST(SOLVER_KIND, SOLVER_NO_TEXT) SOLVER_KINDS };
 struct stochastic {
 	double strength; /* sde */
 	double churn, churn_min, churn_max, churn_noise;
+	int ancestral; /* sde: takes ancestral steps, and `strength` means nothing */
 };
 
 /* Of dopri5. */
@@ -63,6 +66,9 @@ typedef int solver_draw(void *arg, float *z, int64_t step, struct err *e);
  * may be NULL unless solver_draws. */
 int solver_run(const struct solver *s, struct device *d, float *x, int64_t count, float *work, solver_field *field, solver_draw *draw, void *arg,
                struct err *e);
+/* Step i of an ancestral sde from t to t' is x' = a x + b v + s z: the ratio b / s, which is below 0. For a step that does not end at t' = 0, where s
+ * is 0. */
+double solver_noise_ratio(const struct solver *s, int64_t i);
 int solver_draws(const struct solver *s);                   /* whether steps add noise */
 int64_t solver_evaluations(const struct solver *s);         /* 0 for dopri5, where it depends on the sample */
 int64_t solver_work(const struct solver *s, int64_t count); /* floats */

@@ -53,6 +53,7 @@ static const struct key {
     {{"rtol", KEY(adapt.rtol), NUMBER(1e-7, 1)}, OF_FLOW(DOPRI5)},
     {{"atol", KEY(adapt.atol), NUMBER(1e-12, 1)}, OF_FLOW(DOPRI5)},
     {{"strength", KEY(add.strength), NUMBER(0, 100)}, OF_FLOW(SDE)},
+    {{"step", KEY(add.ancestral), WORDS("euler", "ancestral")}, OF_FLOW(SDE)},
     {{"churn", KEY(add.churn), NUMBER(0, 1e6)}, OF_FLOW(EDM_HEUN)},
     {{"churn-min", KEY(add.churn_min), NUMBER(0, 1e6)}, OF_FLOW(EDM_HEUN)},
     {{"churn-max", KEY(add.churn_max), NUMBER(0, 1e6)}, OF_FLOW(EDM_HEUN)},
@@ -85,6 +86,13 @@ static int check_grid(const char *text, const struct flow_grid *g, struct err *e
 		return err_set(e, ERR_USAGE, "'%s': give either shift or mu, not both", text);
 	if (g->law == FLOW_LINEAR && !(g->mu > 0))
 		return err_set(e, ERR_USAGE, "'%s': law=linear needs a mu above 0", text);
+	return 0;
+}
+
+static int check_noise(const char *text, const struct stochastic *a, struct err *e)
+{
+	if (a->ancestral && a->strength != 1)
+		return err_set(e, ERR_USAGE, "'%s': strength is of step=euler; the noise of step=ancestral has no strength", text);
 	return 0;
 }
 
@@ -123,7 +131,7 @@ int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 		c->kind = (enum solver_kind)c->info->kind;
 		c->add = (struct stochastic){.strength = 1, .churn_max = HUGE_VAL, .churn_noise = 1};
 		c->adapt = (struct tolerance){.rtol = 1e-3, .atol = 1e-6};
-		return parse_keys(text, text + n, c, e) || check_grid(text, &c->grid, e) ? -1 : 0;
+		return parse_keys(text, text + n, c, e) || check_grid(text, &c->grid, e) || check_noise(text, &c->add, e) ? -1 : 0;
 	}
 	c->how = discrete_default((enum discrete_kind)c->info->kind);
 	c->how.order = c->info->points;

@@ -27,7 +27,7 @@ static int check_policy(const struct policy *p, struct err *e)
 {
 	if (policy_needs_trajectory(p))
 		return err_set(e, ERR_USAGE,
-		               "a policy with distance, keep:MARGIN or budget:GFLOP cannot be measured on single states: it needs "
+		               "a policy with distance, density, keep:MARGIN or budget:GFLOP cannot be measured on single states: it needs "
 		               "the evaluations before");
 	for (int i = 0; i < p->entries; i++)
 		if (p->entry[i].weights == WEIGHT_PRIOR && p->entry[i].select == SELECT_SAMPLE)

@@ -241,6 +241,7 @@ static int set_mixture(struct sampling *r, struct err *e)
 	r->mixture = ensemble_mixture(s, &r->policy, r->ask.seed, r->device);
 	r->mixture.cfg = r->ask.cfg;
 	r->mixture.guidance = r->ask.guidance;
+	r->mixture.steps_told = 1;
 	if (r->solver.discrete) {
 		r->mixture.out = s->out;
 		r->mixture.kind = s->kind;

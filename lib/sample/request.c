@@ -154,6 +154,13 @@ static int check_centroids(const struct sampling *r, struct err *e)
 	return 0;
 }
 
+static int check_density(const struct sampling *r, struct err *e)
+{
+	if (!policy_uses(&r->policy, WEIGHT_DENSITY) || (!r->solver.discrete && r->solver.kind == SOLVER_SDE && r->solver.add.ancestral))
+		return 0;
+	return err_set(e, ERR_USAGE, "--route density follows ancestral steps: it needs --solver sde,step=ancestral");
+}
+
 /* Check the ranges of values. Parsing checks those of a command line, but a C program fills the request itself. */
 static int check_ranges(const struct sample_request *q, struct err *e)
 {
@@ -190,5 +197,5 @@ int request_settle(struct sampling *r, struct err *e)
 	if (is_adaptive(r) && a->log)
 		return err_set(e, ERR_USAGE, "--log is not possible with dopri5: each picture has its own steps");
 	settle_numbers(r);
-	return check_labels(r, e) || check_centroids(r, e) || settle_output(r, e) || check_outputs(r, e) ? -1 : 0;
+	return check_labels(r, e) || check_centroids(r, e) || check_density(r, e) || settle_output(r, e) || check_outputs(r, e) ? -1 : 0;
 }

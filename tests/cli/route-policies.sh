@@ -138,5 +138,5 @@ check_err "says what needs none" 'needs a router, and the model has none; oracle
 check_exit 2 "a route of ddm-diagnose" ddm-diagnose budget --routes 'full,top-9@1,full@.5' -o x.tsv model shards
 check_err "says why" 'top-9: the model has only 4 experts'
 check_exit 2 "hysteresis without trajectories" ddm-diagnose budget --routes 'router|top-1|keep:.1' -o x.tsv model shards
-check_err "says why" 'distance, keep:MARGIN or budget:GFLOP needs trajectories'
+check_err "says why" 'distance, density, keep:MARGIN or budget:GFLOP needs trajectories'
 check_absent "nothing was made" x.tar

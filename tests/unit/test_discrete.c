@@ -547,6 +547,9 @@ static void texts(void **state)
 	                                  "euler,churn=1",
 	                                  "edm-heun,strength=1",
 	                                  "sde,churn=2",
+	                                  "sde,step=heun",
+	                                  "sde,step=ancestral,strength=2",
+	                                  "euler,step=ancestral",
 	                                  "edm-heun,churn=-1",
 	                                  "unipc2,type=heun"};
 	struct solver_choice c;

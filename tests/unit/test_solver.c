@@ -255,6 +255,7 @@ static void laws_of_the_noise(void **state)
 	} of[] = {{"sde", 200, 1, .15, .9},
 	          {"sde,strength=.3", 200, 1, .15, .4},
 	          {"sde,strength=3", 400, 1, .15, .9},
+	          {"sde,step=ancestral", 200, 1, .15, .9},
 	          {"edm-heun,churn=10", 100, 2, .5, .5},
 	          {"edm-heun,churn=30,churn-min=.05,churn-max=50", 100, 2, .5, .5}};
 
@@ -267,6 +268,41 @@ static void laws_of_the_noise(void **state)
 		if (!(fabs(order - of[i].order) < of[i].near && share > of[i].share && fabs(b) < .02))
 			fail_msg("%s", of[i].text);
 	}
+}
+
+static int point_field(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
+{
+	(void)arg;
+	(void)step;
+	(void)stage;
+	(void)e;
+	v[0] = (float)((x[0] - .8) / t);
+	return 0;
+}
+
+/* Where all data is the point .8, every ancestral step is exact: after any steps x is N((1 - t) .8, t^2), from few and uneven times too. */
+static void ancestral_steps_of_a_point(void **state)
+{
+	enum { STEPS = 4 };
+	static const double times[] = {1, .7, .65, .2, .05};
+	const struct solver s = {.kind = SOLVER_SDE, .steps = STEPS, .times = times, .add = {.ancestral = 1}};
+	struct device *d = device_cpu(NULL, DT_F32);
+	double variance = 0, mean = 0;
+
+	(void)state;
+	/* Case 0 starts from 0, case 1 from 1 without noise, and the others add one step's noise. */
+	for (int i = 0; i < STEPS + 2; i++) {
+		float x = i == 1, work[2];
+		struct response r = {i - 2, STEPS, 0};
+
+		assert_int_equal(solver_run(&s, d, &x, 1, work, point_field, one_draw, &r, NULL), 0);
+		assert_int_equal(r.calls, STEPS);
+		mean = i ? mean : x;
+		variance += pow(x - mean, 2);
+	}
+	device_free(d);
+	assert_true(fabs(mean - .95 * .8) < 1e-6);
+	assert_true(fabs(sqrt(variance) - .05) < 1e-6);
 }
 
 /* Karras et al. 2022, algorithm 2, as printed: in double, on y = x / (1 - t) and sigma = t / (1 - t), with D of the same data. */
@@ -293,7 +329,8 @@ static void edm_is_algorithm_2(void **state)
 {
 	static const double times[] = {.98, .9, .75, .5, .4, .2, .05, 0};
 	enum { STEPS = 7 };
-	static const struct stochastic adds[] = {{0, 0, 0, HUGE_VAL, 1}, {0, 2, 0, HUGE_VAL, 1}, {0, 1, .2, 5, 1.1}, {0, 40, .05, 50, 1.003}};
+	static const struct stochastic adds[] = {
+	    {0, 0, 0, HUGE_VAL, 1, 0}, {0, 2, 0, HUGE_VAL, 1, 0}, {0, 1, .2, 5, 1.1, 0}, {0, 40, .05, 50, 1.003, 0}};
 	struct device *d = device_cpu(NULL, DT_F32);
 	double sigma[STEPS + 1];
 	int64_t calls;
@@ -617,6 +654,7 @@ int main(void)
 	    cmocka_unit_test(times_are_taken),
 	    cmocka_unit_test(even_in_a_function),
 	    cmocka_unit_test(laws_of_the_noise),
+	    cmocka_unit_test(ancestral_steps_of_a_point),
 	    cmocka_unit_test(edm_is_algorithm_2),
 	    cmocka_unit_test(adapts_as_scipy),
 	    cmocka_unit_test(tolerances_are_kept),

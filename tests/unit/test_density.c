@@ -1,0 +1,258 @@
+/* diffusion/logdensity and weights by density, with exact experts on Gaussians, against the posterior in closed form. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/rng.h"
+#include "diffusion/logdensity.h"
+#include "diffusion/sampler.h"
+#include "tests/unit/exact.h"
+
+/* Four Gaussians in the plane with shares .4 .3 .2 .1, as in test_mixture.c. */
+enum { K = 4, D = 2, ROWS = 2000 };
+static const float mean[] = {0, 1.5f, 1.9f, -1.35f, -.8f, -2.7f, -5, .25f};
+static const double shares[] = {.4, .3, .2, .1};
+static const int32_t cluster[] = {0, 1, 2, 3};
+static const struct exact law = {K, D, K, mean, shares, cluster, .47};
+
+/* What expert 0 was last asked: all rows, as all experts run on them. */
+static struct seen {
+	float x[ROWS * D];
+	int64_t n, calls;
+	double t;
+	double tv; /* total variation from the posterior, summed over rows */
+	int64_t rows;
+} seen;
+
+static int run(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e)
+{
+	const struct exact_expert *a = arg;
+	int rc = exact_expert_run(arg, n, x, t, c, v, e);
+
+	if (!a->cluster) {
+		memcpy(seen.x, x, (size_t)(n * D) * sizeof *x);
+		seen.n = n;
+		seen.t = t[0];
+		seen.calls++;
+	}
+	/* The null label, 1, is another velocity: guidance must not reach the densities. */
+	for (int64_t i = 0; i < n * D && c->label; i++)
+		v[i] += c->label[i / D] == 1 ? .3f + .1f * (float)a->cluster : 0;
+	return rc;
+}
+
+static void softmax(const double *l, double *p)
+{
+	double top = -INFINITY, sum = 0;
+
+	for (int k = 0; k < K; k++)
+		top = fmax(top, l[k]);
+	for (int k = 0; k < K; k++)
+		sum += p[k] = exp(l[k] - top);
+	for (int k = 0; k < K; k++)
+		p[k] /= sum;
+}
+
+static void observe(void *arg, int64_t step, double t, int64_t n, const double *w)
+{
+	(void)arg;
+	(void)step;
+	for (int64_t i = 0; i < n; i++) {
+		double logits[K], p[K];
+
+		exact_logits(&law, t, seen.x + i * D, logits);
+		softmax(logits, p);
+		for (int k = 0; k < K; k++)
+			seen.tv += .5 * fabs(w[i * K + k] - p[k]);
+		seen.rows++;
+	}
+}
+
+struct setting {
+	struct exact_expert arg[K];
+	struct expert expert[K];
+	struct mixture mixture;
+};
+
+static void set(struct setting *s, const char *route)
+{
+	struct err e = {0};
+
+	memset(s, 0, sizeof *s);
+	for (int k = 0; k < K; k++) {
+		s->arg[k] = (struct exact_expert){&law, k};
+		s->expert[k] = (struct expert){run, &s->arg[k], ROWS, 0, 10e9, 0, 0};
+	}
+	s->mixture = (struct mixture){.k = K, .d = D, .expert = s->expert, .cfg = 1, .seed = 5, .shares = shares, .steps_told = 1};
+	assert_int_equal(policy_parse(route, &s->mixture.policy, &e), 0);
+}
+
+/* Samples of a route, x (n, 2), in batches of `batch`. */
+static void sample(const char *route, int64_t steps, int64_t n, int64_t batch, float *x, struct mixture_stats *stats)
+{
+	struct setting s;
+	struct sampler sm = {.mixture = &s.mixture, .solver = {.kind = SOLVER_SDE, .steps = steps, .from = 1}, .seed = 11, .batch = batch};
+	static int64_t index[ROWS];
+	struct sampler_state *st;
+	struct err e = {0};
+
+	sm.solver.add.ancestral = 1;
+	sm.observe = stats ? NULL : observe;
+	set(&s, route);
+	assert_non_null(st = sampler_new(&sm, &e));
+	for (int64_t i = 0; i < n; i += batch) {
+		int64_t rows = n - i < batch ? n - i : batch;
+
+		for (int64_t j = 0; j < rows; j++)
+			index[j] = i + j;
+		assert_int_equal(sampler_run(st, x + i * D, &(struct sampler_call){.n = rows, .index = index}, NULL, stats, &e), 0);
+	}
+	sampler_free(st);
+}
+
+/* The mean total variation of the weights from the posterior of (x, t) along the path, which falls as 1/N. With the other sign of the product, with
+ * the square doubled or with both terms doubled it is above .03 at 80 steps. */
+static void weights_are_the_posterior(void **state)
+{
+	static float x[ROWS * D];
+	double tv[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		memset(&seen, 0, sizeof seen);
+		sample("density|full", i ? 80 : 20, 1000, 1000, x, NULL);
+		tv[i] = seen.tv / (double)seen.rows;
+	}
+	print_message("total variation: %.4f with 20 steps, %.4f with 80\n", tv[0], tv[1]);
+	assert_true(tv[0] < .005 && tv[1] < .0012 && tv[1] < tv[0] / 2.5);
+}
+
+/* The samples of the full ensemble and of an expert drawn at every step have the shares; 2000 samples have a standard error of .011. */
+static void samples_have_the_shares(void **state)
+{
+	static const char *const routes[] = {"density|full", "density|sample"};
+	static float x[ROWS * D];
+
+	(void)state;
+	for (int r = 0; r < 2; r++) {
+		struct mixture_stats stats;
+		double mass[K] = {0};
+
+		mixture_stats_init(&stats, K, 60);
+		sample(routes[r], 60, ROWS, ROWS, x, &stats);
+		for (int i = 0; i < ROWS; i++) {
+			double logits[K];
+			int best = 0;
+
+			exact_logits(&law, 1e-3, x + i * D, logits);
+			for (int k = 1; k < K; k++)
+				best = logits[k] > logits[best] ? k : best;
+			mass[best] += 1. / ROWS;
+		}
+		print_message("%s: %.3f %.3f %.3f %.3f\n", routes[r], mass[0], mass[1], mass[2], mass[3]);
+		for (int k = 0; k < K; k++) {
+			assert_true(fabs(mass[k] - shares[k]) < .035);
+			assert_int_equal(stats.rows[k], 60 * ROWS);
+		}
+		mixture_stats_release(&stats);
+	}
+}
+
+static void batches_change_nothing(void **state)
+{
+	static float a[50 * D], b[50 * D];
+
+	(void)state;
+	sample("density:.5|top-2", 8, 50, 50, a, NULL);
+	sample("density:.5|top-2", 8, 50, 7, b, NULL);
+	assert_memory_equal(a, b, sizeof a);
+}
+
+/* One step from x to x' with a guided top-1 mixture: the weights at x' are shares times N(x'; m_k, s^2), where m_k and s are those of
+ * p(x' | x, x0) on the linear path with expert k's own x0. Rounding of x' to float is divided by s of .3: 1e-5. */
+static void a_step_in_closed_form(void **state)
+{
+	const double t = .8, end = .6, keep = (1 - t) / (1 - end), square = t * t - end * end * keep * keep, s2 = end * end * square / (t * t);
+	const double times[] = {.8, .6, 0};
+	const struct solver solver = {.kind = SOLVER_SDE, .steps = 2, .times = times, .add = {.ancestral = 1}};
+	float x[3 * D], v[3 * D], z[3 * D], next[3 * D];
+	int32_t label[3] = {0, 0, 0};
+	struct setting s;
+	struct err e = {0};
+	struct mixer *mixer;
+
+	(void)state;
+	set(&s, "density|top-1");
+	for (int k = 0; k < K; k++)
+		s.expert[k].classes = 1;
+	s.mixture.cfg = 2;
+	assert_non_null(mixer = mixer_new(&s.mixture, 3, &e));
+	rng_normal(x, 3 * D, 1, RNG_TEST, 0, 0);
+	rng_normal(z, 3 * D, 1, RNG_TEST, 1, 0);
+	struct mixture_call c = {.n = 3, .evaluations = 2, .t = t, .x = x, .label = label};
+
+	assert_int_equal(mixer_velocity(mixer, v, &c, NULL, &e), 0);
+	assert_int_equal(mixer_stepped(mixer, solver_noise_ratio(&solver, 0), z, 3, &e), 0);
+	for (int i = 0; i < 3 * D; i++)
+		next[i] = (float)(keep * end * end / (t * t) * x[i] + (1 - end) * square / (t * t) * (x[i] - t * v[i]) + sqrt(s2) * z[i]);
+	set(&s, "density|full");
+	c = (struct mixture_call){.n = 3, .step = 1, .evaluation = 1, .evaluations = 2, .t = end, .x = next, .label = label};
+	assert_int_equal(mixer_velocity(mixer, v, &c, NULL, &e), 0);
+	for (int i = 0; i < 3; i++) {
+		double l[K], p[K];
+
+		for (int k = 0; k < K; k++) {
+			double u[D];
+
+			exact_velocity(&law, (float)t, k, x + i * D, u);
+			l[k] = log(shares[k]);
+			for (int j = 0; j < D; j++) {
+				double m = keep * end * end / (t * t) * x[i * D + j] + (1 - end) * square / (t * t) * (x[i * D + j] - t * u[j]);
+
+				l[k] -= pow(next[i * D + j] - m, 2) / (2 * s2);
+			}
+		}
+		softmax(l, p);
+		for (int k = 0; k < K; k++)
+			assert_true(fabs(mixer_weights(mixer)[i * K + k] - p[k]) < 1e-5);
+	}
+	mixer_free(mixer);
+}
+
+static void refusals(void **state)
+{
+	struct setting s;
+	struct sampler sm = {.mixture = &s.mixture, .solver = {.kind = SOLVER_EULER, .steps = 4, .from = 1}, .batch = 1};
+	struct err e = {0};
+
+	(void)state;
+	set(&s, "density|full");
+	assert_null(sampler_new(&sm, &e));
+	assert_string_equal(e.msg, "weights by density follow ancestral steps: they need the solver sde,step=ancestral");
+	sm.solver.kind = SOLVER_SDE;
+	sm.solver.add.strength = 1;
+	assert_null(sampler_new(&sm, &e));
+	s.mixture.steps_told = 0;
+	assert_null(mixer_new(&s.mixture, 1, &e));
+	e = (struct err){0};
+	set(&s, "density|budget:100");
+	assert_null(mixer_new(&s.mixture, 1, &e));
+	assert_non_null(strstr(e.msg, "a budget cannot limit"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(weights_are_the_posterior),
+	    cmocka_unit_test(samples_have_the_shares),
+	    cmocka_unit_test(batches_change_nothing),
+	    cmocka_unit_test(a_step_in_closed_form),
+	    cmocka_unit_test(refusals),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

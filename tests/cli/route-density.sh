@@ -18,5 +18,5 @@ check_err "is told" '--route density follows ancestral steps: it needs --solver 
 check_exit 2 "another noise" ddm-sample -n 3 --solver sde --route 'density|full' -o x.tar experts
 check_err "is told as well" 'needs --solver sde,step=ancestral'
 check_exit 2 "a route of ddm-diagnose by density" ddm-diagnose budget --routes 'density|full' -o x.tsv model shards
-check_err "has no trajectory" 'needs trajectories with noise'
+check_err "has no trajectory" 'distance, density, keep:MARGIN or budget:GFLOP needs trajectories'
 check_absent "nothing was made" x.tar

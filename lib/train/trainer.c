@@ -71,7 +71,9 @@ static int check_options(const struct train_options *o, struct err *e)
 	if (o->optimizer == OPTIMIZER_SCHEDULE_FREE && o->ema_half_life != 0)
 		return err_set(e, ERR_USAGE, "--ema-half-life: the schedule-free optimizer writes its own average of the weights");
 	if (o->optimizer == OPTIMIZER_MUON && o->offload)
-		return err_set(e, ERR_USAGE, "--offload: Muon reads a matrix's whole momentum at once; the moments must stay on the device");
+		return err_set(e, ERR_USAGE,
+		               "--offload: Muon reads a matrix's whole momentum at once, so the moments must stay on the device; or give --optimizer "
+		               "adamw");
 	if (o->init_from && o->from)
 		return err_set(e, ERR_USAGE, "start from given weights or from a pretrained network, not from both");
 	if (net_reads(&o->net, NET_IN_TEXT) && o->condition != CONDITION_NONE)
@@ -338,9 +340,9 @@ static int train(struct trainer *r, struct err *e)
 	start_log(r);
 	train_say(r,
 	          "%" PRId64 " parameters, %" PRId64 " samples, %" PRId64 " steps of %" PRId64
-	          ", %.4g GFLOP per image; %s in %s, %d threads, %.0f GFLOP/s",
-	          params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, r->flops_per_sample * 1e-9, r->device->name,
-	          precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
+	          ", %s at %.3g, %.4g GFLOP per image; %s in %s, %d threads, %.0f GFLOP/s",
+	          params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, optimizer_names[r->o->optimizer], r->o->lr,
+	          r->flops_per_sample * 1e-9, r->device->name, precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
 	if (train_steps(r, e)) {
 		if (e && e->code == ERR_UNAVAILABLE && !runlock_check(&r->lock, NULL))
 			say_what_is_left(r, e);

@@ -16,7 +16,7 @@
 
 /* How a gradient changes the weights: AdamW; Muon (train/muonupdate.c), and AdamW for what is no matrix within a block; schedule-free
  * AdamW. kernels/optimizer.h has the equations. */
-enum optimizer_kind { OPTIMIZER_ADAMW, OPTIMIZER_MUON, OPTIMIZER_SCHEDULE_FREE };
+enum optimizer_kind { OPTIMIZER_USUAL = -1, OPTIMIZER_ADAMW, OPTIMIZER_MUON, OPTIMIZER_SCHEDULE_FREE };
 extern const char *const optimizer_names[]; /* ends with NULL */
 
 enum rate_schedule { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
@@ -85,11 +85,12 @@ struct train_options {
  * how the stamp records it. */
 extern const struct option train_expert_options[], train_router_options[], train_common_options[];
 
-/* The defaults of the tables: AdamW (.9, .999), eps 1e-8, no decay, clip 1, constant rate 1e-4. */
+/* The defaults of the tables: AdamW (.9, .999), eps 1e-8, no decay, clip 1, a warm-up of 50 steps, then a cosine. The optimizer, the
+ * rate and the number of epochs are not set: train_resolve chooses them. */
 struct train_options train_defaults(enum net_role role);
 
-/* Set net from model (default: dit-s/2, or the network of `from`; dit-s/8 for a router) and shape, and cluster from cluster_name. Not needed if
- * net and cluster are set. */
+/* Complete options whose shards exist: net from model and shape (train/usual.h chooses a network if there is no model and no `from`), cluster from
+ * cluster_name, and, where they are not set, optimizer, lr and epochs. Not needed if all of these are set. */
 int train_resolve(struct train_options *o, struct err *e);
 
 /* The stamp of a run with these options, one line of JSON; hashes the files that determine the result. A negative precision or class dropout is

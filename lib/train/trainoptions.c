@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "data/clusterarg.h"
 #include "file/optionstamp.h"
 #include "net/model.h"
 #include "train/run.h"
@@ -184,8 +183,8 @@ const struct option train_common_options[] = {
     OPTION_GROUP("Optimization"),
     {"--steps", .type = OPTION_INT, REQUEST(steps), .lo = 1, .hi = 1e12, .arg = "N", .help = "optimizer steps", OPTION_ALWAYS, .stamp = STAMP_ALWAYS,
      .key = "steps", .counts = counts_steps},
-    {"--epochs", .type = OPTION_REAL, REQUEST(epochs), .lo = 1e-6, .hi = 1e9, .arg = "E", .preset = "100",
-     .help = "passes over the data, instead of --steps", .when = {{USE_AGAINST, "--steps"}}, .stamp = STAMP_ALWAYS, .key = "epochs",
+    {"--epochs", .type = OPTION_REAL, REQUEST(epochs), .lo = 1e-6, .hi = 1e9, .arg = "E", .help = "passes over the data, instead of --steps",
+     .said = "default: by the number of samples", .when = {{USE_AGAINST, "--steps"}}, .stamp = STAMP_ALWAYS, .key = "epochs",
      .counts = counts_epochs},
     /* extend_open puts the steps at which a run was extended into the stamp. */
     {"--extend", .type = OPTION_FLAG, REQUEST(extend), .help = "continue a finished run to more steps", OPTION_ALWAYS},
@@ -193,13 +192,13 @@ const struct option train_common_options[] = {
      .stamp = STAMP_ALWAYS, .key = "batch"},
     {"--accumulate", .type = OPTION_INT, REQUEST(accumulate), .lo = 1, .hi = 1 << 20, .arg = "A", .preset = "1",
      .help = "cut a batch into A parts to save memory", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "accumulate"},
-    {"--optimizer", .type = OPTION_CHOICE, REQUEST(optimizer), .arg = "NAME", .choices = optimizer_names, .preset = "adamw",
-     .help = "how gradients change the weights", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "optimizer"},
-    {"--lr", .type = OPTION_REAL, REQUEST(lr), .lo = 1e-12, .hi = 100, .arg = "R", .preset = "1e-4", .help = "learning rate", OPTION_ALWAYS,
-     .stamp = STAMP_ALWAYS, .key = "lr"},
-    {"--schedule", .type = OPTION_CHOICE, REQUEST(schedule), .arg = "NAME", .choices = schedules, .preset = "constant",
+    {"--optimizer", .type = OPTION_CHOICE, REQUEST(optimizer), .arg = "NAME", .choices = optimizer_names, .help = "how gradients change the weights",
+     .said = "default: by the network", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "optimizer"},
+    {"--lr", .type = OPTION_REAL, REQUEST(lr), .lo = 1e-12, .hi = 100, .arg = "R", .help = "learning rate", .said = "default: by the network's width",
+     OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "lr"},
+    {"--schedule", .type = OPTION_CHOICE, REQUEST(schedule), .arg = "NAME", .choices = schedules, .preset = "cosine",
      .help = "learning rate after the warm-up", .when = {{USE_AGAINST, "--optimizer=schedule-free"}}, .stamp = STAMP_ALWAYS, .key = "schedule"},
-    {"--warmup", .type = OPTION_INT, REQUEST(warmup), .hi = 1e12, .arg = "N", .preset = "0", .help = "steps of linear warm-up", OPTION_ALWAYS,
+    {"--warmup", .type = OPTION_INT, REQUEST(warmup), .hi = 1e12, .arg = "N", .preset = "50", .help = "steps of linear warm-up", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "warmup"},
     {"--weight-decay", .type = OPTION_REAL, REQUEST(weight_decay), .hi = 100, .arg = "W", .preset = "0", .help = "of AdamW, on matrices",
      OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "weight_decay"},
@@ -259,7 +258,7 @@ const struct option train_common_options[] = {
 
 struct train_options train_defaults(enum net_role role)
 {
-	struct train_options o = {.cluster = DATASET_ALL, .class_dropout = -1, .precision = -1};
+	struct train_options o = {.cluster = DATASET_ALL, .class_dropout = -1, .precision = -1, .optimizer = OPTIMIZER_USUAL};
 
 	option_presets(train_expert_options, &o);
 	option_presets(train_router_options, &o);
@@ -267,40 +266,6 @@ struct train_options train_defaults(enum net_role role)
 	net_init(&o.net, net_first(role));
 	o.keep_best = role == NET_CLASSIFIER;
 	return o;
-}
-
-static int choose_network(struct train_options *o, struct err *e)
-{
-	const struct {
-		const char *name;
-		int64_t value;
-	} shape[] = {{"hidden", o->shape.hidden}, {"depth", o->shape.depth}, {"heads", o->shape.heads}, {"patch", o->shape.patch}};
-	const char *usual = net_is_classifier(&o->net) ? "dit-s/8" : "dit-s/2";
-	struct model_config c;
-
-	if (o->model || !o->from) {
-		if (net_preset(o->model ? o->model : usual, &o->net, e))
-			return -1;
-	} else {
-		if (model_config_load(o->from, &c, e))
-			return -1;
-		net_shape_copy(&o->net, &c.net);
-		model_config_release(&c);
-	}
-	for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-		if (shape[i].value && net_shape_set(&o->net, shape[i].name, shape[i].value, e))
-			return -1;
-	return 0;
-}
-
-int train_resolve(struct train_options *o, struct err *e)
-{
-	int64_t k = DATASET_ALL;
-
-	if (o->cluster_name && cluster_argument(o->cluster_name, o->shards, &k, e))
-		return -1;
-	o->cluster = o->cluster_name ? (int)k : o->cluster;
-	return choose_network(o, e);
 }
 
 /* The order of the stamp's keys. A model's bytes include its stamp, so the order must not change. */

@@ -36,16 +36,17 @@ SHARD_FLAGS ?=
 
 # Training. An expert passes over its cluster as often as the monolith over everything, in batches K times smaller: equal images,
 # equal steps. What the router's training costs is taken from the experts, unless EXPERT_EPOCHS says otherwise.
-NET ?= --model dit-s/4
+# Without NET, ROUTER_NET and rates in the flags, ddm-train and ddm-route-train choose what suits the size and the number of the pictures.
+NET ?=
 EPOCHS ?= 100
 EXPERT_EPOCHS ?=
-BATCH ?= 128
+BATCH ?= 64
 EXPERT_BATCH ?= $(shell echo $$(($(BATCH) / $(K))))
-TRAIN_FLAGS ?= --lr 1e-3 --warmup 50
+TRAIN_FLAGS ?=
 EXPERT_FLAGS ?= $(TRAIN_FLAGS)
-ROUTER_NET ?= --model dit-s/8 --depth 4
+ROUTER_NET ?=
 ROUTER_BATCH ?= 64
-ROUTER_FLAGS ?= --steps 1000 --lr 1e-3 --warmup 50
+ROUTER_FLAGS ?= --steps 1000
 
 # Sampling and measuring.
 POLICIES ?= top-1 top-2 full oracle prior

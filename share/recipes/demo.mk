@@ -42,8 +42,9 @@ NET = --model unet-nano
 ROUTER_NET = --model dit-nano/4 --hidden 64 --depth 2
 GRID_FLAGS = --spread --scale 3
 else
+# ddm-train chooses the network, the optimizer and the rate.
 SIZE = 32
-NET = --model dit-nano/4
+NET =
 ROUTER_NET = --model dit-nano/8 --hidden 64 --depth 2
 endif
 ifdef DEMO_TINY
@@ -59,18 +60,18 @@ else ifeq ($(PICTURES),clothing)
 IMAGES = 24000
 BATCH = 16
 EXPERT_BATCH = 8
-TRAIN_FLAGS = $(COLOUR) --lr 2e-3 --warmup 50 --schedule cosine
+TRAIN_FLAGS = $(COLOUR)
 ROUTER_BATCH = 128
-ROUTER_FLAGS = $(COLOUR) --steps 300 --lr 1e-3 --warmup 50
+ROUTER_FLAGS = $(COLOUR) --steps 300 --lr 1e-3 --optimizer adamw --schedule constant
 N = 500
 STEPS = 20
 else
-# Pictures that each arm trains on, whatever the size of the data: 1,000 steps of the monolith.
+# Pictures that each arm trains on, whatever the size of the data: 2,000 steps of the monolith.
 IMAGES = 128000
-BATCH = 128
-TRAIN_FLAGS = --lr 1e-3 --warmup 50 --ema-half-life 40
+BATCH = 64
+TRAIN_FLAGS =
 ROUTER_BATCH = 128
-ROUTER_FLAGS = --steps 500 --lr 1e-3 --warmup 50
+ROUTER_FLAGS = --steps 500
 N = 1000
 STEPS = 25
 endif

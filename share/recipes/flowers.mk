@@ -29,9 +29,10 @@ NET ?= --model dit-nano/4
 EPOCHS ?= 60
 BATCH ?= 64
 WARMUP ?= 100
+OPTIMIZER ?= --optimizer adamw --schedule constant
 ROUTER_NET ?= --model dit-nano/8 --depth 3
 ROUTER_BATCH ?= 128
-ROUTER_FLAGS ?= --steps 500 --lr 1e-3 --warmup 50 -q
+ROUTER_FLAGS ?= --steps 500 --lr 1e-3 --warmup 50 $(OPTIMIZER) -q
 N ?= 1000
 STEPS ?= 30
 THRESHOLD ?= threshold-.1
@@ -51,7 +52,7 @@ WEIGHTS = expert_0/diffusion_pytorch_model.safetensors
 # $(call run,DIRECTORY,PARTITION,K,SEED,LR,EXPERTS' LR)
 run = +$(MAKE) -f $(HERE)ddm.mk BIN='$(BIN)' SAMPLES=$(RUN)/samples.tar RUN=$1 PARTITION=$(RUN)/$2 REFERENCE=$(RUN)/hog-4/shards K=$3 \
 	DATA='$(DATA)' DATA_SEED=$(DATA_SEED) HOLDOUT=$(HOLDOUT) SIZE=$(SIZE) NET='$(NET)' EPOCHS=$(EPOCHS) BATCH=$(BATCH) \
-	TRAIN_FLAGS='--lr $5 --warmup $(WARMUP) -q' EXPERT_FLAGS='--lr $6 --warmup $(WARMUP) -q' \
+	TRAIN_FLAGS='--lr $5 --warmup $(WARMUP) $(OPTIMIZER) -q' EXPERT_FLAGS='--lr $6 --warmup $(WARMUP) $(OPTIMIZER) -q' \
 	ROUTER_NET='$(ROUTER_NET)' ROUTER_BATCH=$(ROUTER_BATCH) ROUTER_FLAGS='$(ROUTER_FLAGS)' N=$(N) STEPS=$(STEPS) SEED=$4
 lr = $(shell cat $(RUN)/lr)
 expert_lr = $(shell cat $(RUN)/expert-lr)

@@ -114,6 +114,8 @@ static struct train_options options(const struct run *r, const char *shards, con
 	struct err e = {0};
 
 	must(net_preset(r->preset, &o.net, &e), &e);
+	o.optimizer = OPTIMIZER_ADAMW;
+	o.lr = 1e-4;
 	o.shards = shards;
 	o.out = out;
 	o.steps = 4;

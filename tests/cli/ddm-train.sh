@@ -4,7 +4,7 @@
 check_program ddm-train
 weights=diffusion_pytorch_model.safetensors
 net="--model dit-nano/8 --hidden 16 --depth 1 --heads 2 --predict x0 --batch 8"
-few="$net --steps 6 --checkpoint-every 2"
+few="$net --steps 6 --optimizer adamw --lr 1e-4 --checkpoint-every 2"
 run="ddm-train -q"
 
 mkdir pics pics/a pics/b
@@ -271,7 +271,7 @@ check_exit 2 "a router that reads texts" ddm-route-train -q --model paris-nano/8
 check_absent "nothing was made" m
 
 # Interruptions: a run without any, then runs with all kinds of them, which give the same bytes.
-long="$net --steps 240 --checkpoint-every 9 --validate-every 40 --validate-samples 16 --log-every 1 --cluster all"
+long="$net --steps 240 --optimizer adamw --lr 1e-4 --checkpoint-every 9 --validate-every 40 --validate-samples 16 --log-every 1 --cluster all"
 check "an uninterrupted run" $run $long --threads 1 -o whole s
 
 paused term $run $long -o term s

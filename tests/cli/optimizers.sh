@@ -23,14 +23,14 @@ for o in adamw muon schedule-free; do
 	check "$o: the same checkpoints" diff -r $o/train $o.killed/train
 	check "$o: is whole" ddm-info --check $o
 done
-check "adamw is the default" $run --steps 60 -o plain s
-check_same "to the byte" adamw/$weights plain/$weights
+check "muon is the default of this network" $run --steps 60 -o plain s
+check_same "to the byte" muon/$weights plain/$weights
 for o in muon schedule-free; do
 	check_differ "$o is not adamw" adamw/$weights $o/$weights
 	check_grep "$o: config.json names it" "\"optimizer\": \"$o\"" $o/config.json
-	check_exit 73 "$o: on a finished run of adamw" $run --optimizer $o --steps 60 -o plain s
+	check_exit 73 "$o: on a finished run of adamw" $run --optimizer $o --steps 60 -o adamw s
 	check_err "$o: both are named" "optimizer: \"adamw\" -> \"$o\""
-	check_exit 73 "adamw on a finished run of $o" $run --steps 60 -o $o s
+	check_exit 73 "adamw on a finished run of $o" $run --optimizer adamw --steps 60 -o $o s
 	check_err "$o: both are named" "optimizer: \"$o\" -> \"adamw\""
 done
 
@@ -40,7 +40,7 @@ kill -KILL $pid
 wait $pid
 check_exit 73 "schedule-free on a checkpoint of muon" $run --optimizer schedule-free --steps 60 -o begun s
 check_err "both are named" 'step-00000009 was made with other options \(.*optimizer: "muon" -> "schedule-free"'
-check_exit 73 "extended by another" $run --extend --steps 90 -o muon s
+check_exit 73 "extended by another" $run --extend --optimizer adamw --steps 90 -o muon s
 check_err "both are named" 'optimizer: "muon" -> "adamw"'
 
 # Nothing of schedule-free depends on the length of the run, so that an extended one has the tensors of a long one.

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "data/dataset.h"
 #include "file/commit.h"
 #include "file/fileio.h"
+#include "train/usual.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
 
@@ -75,6 +77,7 @@ static struct train_options request(int which)
 		o.program = "test";
 		o.shards = shards;
 		o.cluster_name = "0";
+		o.model = "dit-nano/2";
 	}
 	return o;
 }
@@ -199,7 +202,10 @@ static void defaults(void **state)
 	(void)state;
 	assert_int_equal(o.batch, 32);
 	assert_int_equal(o.keep, 2);
-	assert_true(o.lr == 1e-4 && o.beta1 == .9 && o.beta2 == .999 && o.eps == 1e-8 && o.clip == 1 && o.epochs == 100);
+	assert_true(o.lr == 0 && o.beta1 == .9 && o.beta2 == .999 && o.eps == 1e-8 && o.clip == 1 && o.epochs == 0);
+	assert_int_equal(o.optimizer, OPTIMIZER_USUAL);
+	assert_int_equal(o.warmup, 50);
+	assert_int_equal(o.schedule, SCHEDULE_COSINE);
 	assert_true(o.checkpoint.seconds == 900 && o.checkpoint.steps == 0);
 	assert_int_equal(o.verify, 1);
 	assert_int_equal(o.precision, -1);
@@ -223,26 +229,89 @@ static void names_are_resolved(void **state)
 	struct err e = {0};
 
 	(void)state;
+	r.shards = shards;
+	o.model = NULL;
 	o.shape.depth = 3;
 	assert_int_equal(train_resolve(&o, &e), 0);
-	assert_int_equal(shape_of(&o, "patch"), 2);
-	assert_int_equal(shape_of(&o, "hidden"), 384);
+	assert_int_equal(shape_of(&o, "patch"), 1);
+	assert_int_equal(shape_of(&o, "hidden"), 96);
 	assert_int_equal(shape_of(&o, "depth"), 3);
 	assert_int_equal(o.cluster, 0);
+	assert_true(o.lr == 1e-2 && o.optimizer == OPTIMIZER_MUON && o.epochs == 100);
 	assert_int_equal(train_resolve(&r, &e), 0);
-	assert_int_equal(shape_of(&r, "patch"), 8);
+	assert_int_equal(shape_of(&r, "patch"), 2);
 	o = request(NAMED);
+	o.model = NULL;
 	o.from = model;
 	assert_int_equal(train_resolve(&o, &e), 0);
 	assert_int_equal(shape_of(&o, "hidden"), 16);
 }
 
+/* Given values stay. Schedule-free AdamW has a constant rate. */
+static void given_values_stay(void **state)
+{
+	struct train_options o = request(NAMED);
+	struct err e = {0};
+
+	(void)state;
+	o.lr = .25;
+	o.optimizer = OPTIMIZER_SCHEDULE_FREE;
+	o.epochs = 3;
+	o.model = "unet-nano";
+	assert_int_equal(train_resolve(&o, &e), 0);
+	assert_true(o.lr == .25 && o.epochs == 3);
+	assert_int_equal(o.optimizer, OPTIMIZER_SCHEDULE_FREE);
+	assert_int_equal(o.schedule, SCHEDULE_CONSTANT);
+	o = request(NAMED);
+	o.steps = 7;
+	assert_int_equal(train_resolve(&o, &e), 0);
+	assert_true(o.epochs == 0);
+}
+
+static void usual_values(void **state)
+{
+	static const struct {
+		const char *preset;
+		double rate;
+		enum optimizer_kind optimizer;
+	} networks[] = {
+	    {"dit-nano/2", 1e-2, OPTIMIZER_MUON}, {"dit-mini/2", 3e-3, OPTIMIZER_MUON}, {"dit-s/2", 8.0e-4, OPTIMIZER_ADAMW},
+	    {"dit-xl/2", 1e-4, OPTIMIZER_ADAMW},  {"unet-nano", 2e-3, OPTIMIZER_ADAMW}, {"unet-b", 2e-4, OPTIMIZER_ADAMW},
+	};
+	static const struct {
+		int64_t samples;
+		int size, arrays, classifier;
+		const char *name;
+	} data[] = {
+	    {3000, 16, 0, 0, "dit-nano/2"},   {3000, 32, 0, 0, "dit-nano/4"},   {3000, 64, 0, 0, "dit-nano/4"}, {29999, 28, 0, 0, "dit-nano/2"},
+	    {30000, 32, 0, 0, "dit-micro/4"}, {30000, 32, 1, 0, "dit-micro/2"}, {3000, 8, 1, 0, "dit-nano/1"},  {3000, 15, 0, 0, "dit-nano/1"},
+	    {3000, 16, 0, 1, "dit-nano/4"},   {30000, 32, 1, 1, "dit-nano/4"},  {3000, 15, 0, 1, "dit-nano/1"},
+	};
+	struct net_config c;
+	struct err e = {0};
+	char name[24];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+		net_init(&c, net_first(NET_EXPERT));
+		assert_int_equal(net_preset(networks[i].preset, &c, &e), 0);
+		if (fabs(usual_rate(&c) / networks[i].rate - 1) > 1e-12)
+			fail_msg("%s: a rate of %g", networks[i].preset, usual_rate(&c));
+		assert_int_equal(usual_optimizer(&c), networks[i].optimizer);
+	}
+	for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
+		usual_network(data[i].samples, data[i].size, data[i].arrays, data[i].classifier, name);
+		assert_string_equal(name, data[i].name);
+	}
+	assert_true(usual_epochs(3000, 0) == 100 && usual_epochs(5000, 0) == 100 && usual_epochs(50000, 0) == 10 && usual_epochs(0, 0) == 100);
+	assert_true(fabs(usual_epochs(59000, 0) - 8.47) < 1e-12 && fabs(usual_epochs(3000, 1) - 33.3) < 1e-12 && usual_epochs(1000000000, 0) < 1e-3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(stamp_tells_what_counts),
-	    cmocka_unit_test(defaults),
-	    cmocka_unit_test(names_are_resolved),
+	    cmocka_unit_test(stamp_tells_what_counts), cmocka_unit_test(defaults),     cmocka_unit_test(names_are_resolved),
+	    cmocka_unit_test(given_values_stay),       cmocka_unit_test(usual_values),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

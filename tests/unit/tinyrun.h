@@ -22,7 +22,10 @@ static inline struct train_options tiny_run(const struct net_def *def, const cha
 	o.cluster = def == &net_router ? DATASET_ALL : 0;
 	o.steps = 9;
 	o.batch = 6;
+	o.optimizer = OPTIMIZER_ADAMW;
 	o.lr = 5e-3;
+	o.warmup = 0;
+	o.schedule = SCHEDULE_CONSTANT;
 	o.precision = PRECISION_F32;
 	o.seed = 7;
 	o.program = "test";

@@ -68,10 +68,11 @@ struct ensemble {
 	int files;     /* number of `file`: all files that results depend on */
 	char hash[65]; /* SHA-256 of the names and hashes in `file` */
 	struct resident resident;
-	enum compact_type bulk; /* as in ensemble_options */
-	struct pager *pager;    /* NULL: loaded weights stay in device memory */
-	int paged;              /* whether a pager is needed has been decided */
-	struct member *member;  /* (k + 1) networks; the router last */
+	enum compact_type bulk;  /* as in ensemble_options */
+	struct pager *pager;     /* NULL: loaded weights stay in device memory */
+	int paged;               /* whether a pager is needed has been decided */
+	struct ensemble *beside; /* another one that shares the device's memory (diffusion/ensembleguide.h), borrowed, or NULL */
+	struct member *member;   /* (k + 1) networks; the router last */
 	int members;
 	int64_t *step; /* (k + 1) step of the checkpoint used for each network, the router last; -1: its final weights */
 };

@@ -60,6 +60,36 @@ int ensemble_check_resident(const struct ensemble *s, const struct ensemble_opti
 	return 0;
 }
 
+/* Bytes of the experts' weights that will be loaded one by one, without a pager. */
+static uint64_t to_come(const struct ensemble *s)
+{
+	uint64_t bytes = 0, weights, work;
+
+	for (int i = 0; i < s->k && !s->pager; i++)
+		if (s->member[i].model && !model_loaded(s->member[i].model)) {
+			model_needs(s->member[i].model, &weights, &work);
+			bytes += weights;
+		}
+	return bytes;
+}
+
+/* What the experts' weights, `all` bytes, may take beside the `rest` of this ensemble. Two ensembles that do not both fit share the free memory in
+ * proportion to their weights; the one that comes second takes what is left. */
+static uint64_t room_for(const struct ensemble *s, struct device *d, uint64_t all, uint64_t rest)
+{
+	uint64_t slot, other, work, room;
+
+	if (s->resident.bytes)
+		return s->resident.bytes;
+	if (!s->beside)
+		return free_bytes(d, rest);
+	if (s->beside->paged)
+		return free_bytes(d, rest + to_come(s->beside));
+	weigh(s->beside, &slot, &other, &work);
+	room = free_bytes(d, rest + work);
+	return room == UINT64_MAX || all + other <= room ? room : (uint64_t)((double)room * ((double)all / ((double)all + (double)other)));
+}
+
 /* Makes slots for the experts' weights if the device cannot hold all of them. Called when the first network runs, because by then all other memory
  * of the program is allocated. */
 static int make_pager(struct ensemble *s, struct device *d, struct err *e)
@@ -71,7 +101,7 @@ static int make_pager(struct ensemble *s, struct device *d, struct err *e)
 	if (d->compact)
 		return 0;
 	n = weigh(s, &slot, &all, &rest);
-	room = s->resident.bytes ? s->resident.bytes : free_bytes(d, rest);
+	room = room_for(s, d, all, rest);
 	if (!held)
 		held = all <= room ? n : room < slot ? 1 : (int64_t)(room / slot);
 	if (held < n && !(s->pager = pager_new(d, (int)held, slot, e)))
@@ -79,14 +109,16 @@ static int make_pager(struct ensemble *s, struct device *d, struct err *e)
 	return 0;
 }
 
-/* Bytes that the weights not loaded yet will take if the experts' matrices are stored as `bulk`. */
+/* Bytes that the weights not loaded yet, of this ensemble and the one beside it, will take if the experts' matrices are stored as `bulk`. */
 static uint64_t still_takes(const struct ensemble *s, enum compact_type bulk)
 {
+	const struct ensemble *const both[] = {s, s->beside};
 	uint64_t bytes = 0;
 
-	for (int i = 0; i < s->members; i++)
-		if (s->member[i].model && !model_loaded(s->member[i].model))
-			bytes += model_takes(s->member[i].model, i < s->k ? bulk : COMPACT_NONE);
+	for (int j = 0; j < 2 && both[j]; j++)
+		for (int i = 0; i < both[j]->members; i++)
+			if (both[j]->member[i].model && !model_loaded(both[j]->member[i].model))
+				bytes += model_takes(both[j]->member[i].model, i < both[j]->k ? bulk : COMPACT_NONE);
 	return bytes;
 }
 

@@ -26,6 +26,16 @@ static int tell(void *arg, const char *what, int64_t done, int64_t total)
 	return progress_tell(&r->hooks.progress, "pictures", r->at + r->rows * done / total, r->count);
 }
 
+/* Uploads the weights of the experts and of their guides in this order. */
+static void order_weights(void *arg, const int *expert, int n)
+{
+	struct sampling *r = arg;
+
+	ensemble_order(&r->ensemble, expert, n);
+	if (r->ask.guide)
+		ensemble_guide_order(&r->guide, expert, n);
+}
+
 void sampling_rows(struct sampling *r)
 {
 	const struct ensemble *s = &r->ensemble;
@@ -44,7 +54,8 @@ void sampling_rows(struct sampling *r)
 	r->negative = mem_zalloc(n, sizeof *r->negative);
 	r->item = mem_zalloc(n, sizeof *r->item);
 	r->assigned = mem_zalloc((size_t)s->k, sizeof *r->assigned);
-	r->bytes = mem_zalloc((size_t)s->k + 1, sizeof *r->bytes);
+	r->networks = s->members + r->guide.model.members;
+	r->bytes = mem_zalloc((size_t)r->networks, sizeof *r->bytes);
 }
 
 int sampling_prepare(struct sampling *r, struct err *e)
@@ -64,8 +75,8 @@ int sampling_prepare(struct sampling *r, struct err *e)
 	    .torch = r->ask.noise,
 	    .observe = r->ask.log ? observe : NULL,
 	    .observe_arg = r,
-	    .order = ensemble_order,
-	    .order_arg = &r->ensemble,
+	    .order = order_weights,
+	    .order_arg = r,
 	    .progress = &r->tell};
 	r->tell = (struct progress){tell, r};
 	if (!(r->state = sampler_new(&r->sampler, e)) || !(r->x = mem_try(n * (size_t)s->d, sizeof *r->x, "pictures", e)))

@@ -71,9 +71,9 @@ static int check_classes(struct sampling *r, struct err *e)
 		return -1;
 	if (!r->ask.class && s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "--class is missing: this model was trained without the null label, so it always needs a class");
-	if (r->ask.cfg != 1 && r->class == CLASS_NONE && !s->text_tokens)
+	if (request_pairs(&r->ask) && r->class == CLASS_NONE && !s->text_tokens)
 		return err_set(e, ERR_USAGE, "--cfg %g needs --class: guidance is towards a class", r->ask.cfg);
-	if (r->ask.cfg != 1 && s->classes && !s->null_label)
+	if (request_pairs(&r->ask) && s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "--cfg %g: this model was trained without the null label, so it has no unconditional prediction",
 		               r->ask.cfg);
 	return 0;
@@ -147,7 +147,7 @@ static int open_text(struct sampling *r, const char *dir, struct err *e)
 		return refuse_texts(&r->ask, dir, e);
 	if (!r->ask.prompt && !r->ask.prompts && !r->ask.text_features)
 		return err_set(e, ERR_USAGE, "%s: the model reads text: give --prompt, --prompts or --text-features", dir);
-	if (r->ask.text_features && r->ask.cfg != 1 && !r->ask.negative_features)
+	if (r->ask.text_features && request_pairs(&r->ask) && !r->ask.negative_features)
 		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs the features of the negative prompt: --negative-features",
 		               r->ask.cfg);
 	r->encoder = r->ask.text_encoder ? mem_strdup(r->ask.text_encoder) : path_join(dir, "text_encoder");
@@ -161,9 +161,9 @@ static int open_text(struct sampling *r, const char *dir, struct err *e)
 	                                       .negative_features = r->ask.negative_features,
 	                                       .tokens = s->text_tokens,
 	                                       .width = s->text_width,
-	                                       .masked = s->masked,
+	                                       .masked = s->masked || r->guide.model.masked,
 	                                       .lower = s->lower,
-	                                       .guided = r->ask.cfg != 1,
+	                                       .guided = request_pairs(&r->ask),
 	                                       .bulk = compact_mapped((enum compact_type)r->ask.encoder_dtype, r->ask.map),
 	                                       .device = r->device};
 	return (r->text = textsource_open(&r->words, e)) ? 0 : -1;
@@ -191,18 +191,17 @@ static int parse_resident(const char *text, struct resident *r, struct err *e)
 }
 
 /* Reports networks sampled from a checkpoint, because a run in training gives other pictures later. */
-static void tell_steps(const struct sampling *r)
+static void tell_steps(const struct sampling *r, const struct ensemble *s, const char *whose, int64_t asked)
 {
-	const struct ensemble *s = &r->ensemble;
-
 	for (int k = 0; k < s->members; k++) {
 		char name[32];
 
 		snprintf(name, sizeof name, k < s->k ? "expert %d" : "the router", k);
-		if (s->step[k] >= 0 && r->ask.step && k < s->k)
-			sampling_say(r, "%s: sampled at step %lld of its training", name, (long long)s->step[k]);
+		if (s->step[k] >= 0 && asked && k < s->k)
+			sampling_say(r, "%s%s: sampled at step %lld of its training", whose, name, (long long)s->step[k]);
 		else if (s->step[k] >= 0)
-			sampling_say(r, "%s is still in training: sampling its newest averaged weights, of step %lld", name, (long long)s->step[k]);
+			sampling_say(r, "%s%s is still in training: sampling its newest averaged weights, of step %lld", whose, name,
+			             (long long)s->step[k]);
 	}
 }
 
@@ -241,6 +240,7 @@ static int set_mixture(struct sampling *r, struct err *e)
 	r->mixture = ensemble_mixture(s, &r->policy, r->ask.seed, r->device);
 	r->mixture.cfg = r->ask.cfg;
 	r->mixture.guidance = r->ask.guidance;
+	r->mixture.guide = r->guide.expert;
 	r->mixture.steps_told = 1;
 	if (r->solver.discrete) {
 		r->mixture.out = s->out;
@@ -265,6 +265,20 @@ static int set_distance(struct sampling *r, struct err *e)
 	return distance_load(&r->distance, r->ask.centroids, s->clusters, (int)s->channels, (int)s->size, r->vae != NULL, r->device->pool, e);
 }
 
+static int open_guide(struct sampling *r, const struct ensemble_options *of_model, struct err *e)
+{
+	const struct ensemble *g = &r->guide.model;
+	struct ensemble_options o = *of_model;
+
+	o.step = r->ask.guide_step;
+	if (ensemble_guide_open(&r->guide, &r->ensemble, r->ask.guide, &o, e))
+		return err_prefix(e, "--guide %s", r->ask.guide);
+	tell_steps(r, g, "the guide's ", r->ask.guide_step);
+	if (!r->ask.class && g->classes && !g->null_label)
+		return err_set(e, ERR_USAGE, "--class is missing: the guide was trained without the null label, so it always needs a class");
+	return 0;
+}
+
 int sampling_open_model(struct sampling *r, struct err *e)
 {
 	const char *dir = r->ask.model;
@@ -272,7 +286,7 @@ int sampling_open_model(struct sampling *r, struct err *e)
 	struct ensemble_options o = {.policy = r->policy,
 	                             .mode = (enum convert_mode)r->ask.convert,
 	                             .own = r->solver.discrete,
-	                             .capacity = r->ask.batch * (r->ask.cfg == 1 ? 1 : 2),
+	                             .capacity = r->ask.batch * (request_pairs(&r->ask) ? 2 : 1),
 	                             .bulk = r->ask.map ? COMPACT_VIEW : bulk[r->ask.dtype],
 	                             .step = r->ask.step,
 	                             .device = r->device};
@@ -287,8 +301,8 @@ int sampling_open_model(struct sampling *r, struct err *e)
 		return -1;
 	if (ensemble_open(s, dir, &o, e))
 		return err_lacking(e, NULL);
-	tell_steps(r);
-	if (check_classes(r, e))
+	tell_steps(r, s, "", r->ask.step);
+	if (check_classes(r, e) || (r->ask.guide && open_guide(r, &o, e)))
 		return -1;
 	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
 		return -1;

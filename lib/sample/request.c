@@ -161,6 +161,18 @@ static int check_density(const struct sampling *r, struct err *e)
 	return err_set(e, ERR_USAGE, "--route density follows ancestral steps: it needs --solver sde,step=ancestral");
 }
 
+int request_pairs(const struct sample_request *settled)
+{
+	return settled->cfg != 1 && !settled->guide;
+}
+
+static int check_guide(const struct sampling *r, struct err *e)
+{
+	if (!r->ask.guide || r->ask.cfg != 1)
+		return 0;
+	return err_set(e, ERR_USAGE, "--guide %s has no effect with a scale of 1: give --cfg S", r->ask.guide);
+}
+
 /* Check the ranges of values. Parsing checks those of a command line, but a C program fills the request itself. */
 static int check_ranges(const struct sample_request *q, struct err *e)
 {
@@ -197,5 +209,7 @@ int request_settle(struct sampling *r, struct err *e)
 	if (is_adaptive(r) && a->log)
 		return err_set(e, ERR_USAGE, "--log is not possible with dopri5: each picture has its own steps");
 	settle_numbers(r);
-	return check_labels(r, e) || check_centroids(r, e) || check_density(r, e) || settle_output(r, e) || check_outputs(r, e) ? -1 : 0;
+	return check_labels(r, e) || check_centroids(r, e) || check_density(r, e) || check_guide(r, e) || settle_output(r, e) || check_outputs(r, e)
+	           ? -1
+	           : 0;
 }

@@ -82,7 +82,7 @@ static json_t *facts_of(struct sampling *r)
 	for (int i = 0; i < c.n; i++)
 		put_counts(o, c.row[i].name, c.row[i].v, c.row[i].n);
 	resume_count_bytes(r);
-	put_counts(o, "bytes", r->bytes, r->ensemble.k + 1);
+	put_counts(o, "bytes", r->bytes, r->networks);
 	json_object_set_new(o, "seconds", json_real(r->before + clock_seconds() - r->started));
 	return o;
 }
@@ -95,13 +95,14 @@ static int take_facts(struct sampling *r, const json_t *o)
 		if (take_counts(o, c.row[i].name, c.row[i].v, c.row[i].n))
 			return -1;
 	r->before = json_number_value(json_object_get(o, "seconds"));
-	return take_counts(o, "bytes", r->bytes, r->ensemble.k + 1);
+	return take_counts(o, "bytes", r->bytes, r->networks);
 }
 
 void resume_count_bytes(struct sampling *r)
 {
-	for (int i = 0; i <= r->ensemble.k; i++) {
-		int64_t now = ensemble_member_bytes(&r->ensemble, i);
+	for (int i = 0; i < r->networks; i++) {
+		int of = r->ensemble.members;
+		int64_t now = i < of ? ensemble_member_bytes(&r->ensemble, i) : ensemble_member_bytes(&r->guide.model, i - of);
 
 		r->bytes[i] = now > r->bytes[i] ? now : r->bytes[i];
 	}
@@ -159,7 +160,7 @@ static int start_over(struct sampling *r, const char *stamp, struct err *e)
 	mixture_stats_release(&r->stats);
 	mixture_stats_init(&r->stats, r->ensemble.k, r->ask.steps);
 	memset(r->assigned, 0, (size_t)r->ensemble.k * sizeof *r->assigned);
-	memset(r->bytes, 0, (size_t)(r->ensemble.k + 1) * sizeof *r->bytes);
+	memset(r->bytes, 0, (size_t)r->networks * sizeof *r->bytes);
 	r->before = 0;
 	tar_release(&s->tar);
 	return partial_restart(&s->part, e) || tar_start(&s->tar, &s->part.out, stamp, e) ? -1 : 0;

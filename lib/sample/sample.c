@@ -117,6 +117,8 @@ int sampling_run(struct sampling *r, struct device *device, struct err *e)
 	rc = work(r, e);
 	if (rc)
 		ensemble_blame(&r->ensemble, r->ask.model, e);
+	if (rc && r->ask.guide)
+		ensemble_blame(&r->guide.model, r->ask.guide, e);
 	output_release(&r->out, resume_keep(r, e));
 	outfile_abort(&r->log);
 	return rc;
@@ -138,6 +140,7 @@ void sampling_free(struct sampling *r)
 	profile_free(r->profile);
 	sampler_free(r->state);
 	mixture_stats_release(&r->stats);
+	ensemble_guide_release(&r->guide);
 	ensemble_release(&r->ensemble);
 	reference_release(&r->labels);
 	distance_release(&r->distance);

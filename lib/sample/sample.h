@@ -63,6 +63,8 @@ struct sample_request {
 	double cfg;               /* scale of classifier-free guidance; 1: none; NAN: the preset's, else 1 */
 	int64_t cfg_channels;     /* guide only the first so many channels; 0: all */
 	struct guidance guidance; /* how to guide; zeroed: classifier-free guidance inside each expert at all times */
+	const char *guide;        /* model folder: guide away from its predictions, with the scale `cfg`; NULL: from those without the condition */
+	int64_t guide_step;       /* as `step`, for the guide */
 	int noise;                /* into sample_noises */
 	int convert;              /* into sample_converts; -1: match */
 	int64_t step;             /* use the averaged weights of the experts' checkpoints of this step; 0: the final weights */

@@ -89,6 +89,12 @@ const struct option sample_options[] = {
     {"--guidance", .type = OPTION_PARSED, REQUEST(guidance), .arg = "METHOD", .choices = guidance_words, .parse = parse_guidance, .put = put_guidance,
      .help = "how --cfg guides: " GUIDANCE_FORMS, .preset = "cfg", .when = {{USE_NEEDS, "--cfg --preset"}}, .stamp = STAMP_ALWAYS, .key = "guidance",
      .counts = is_guided},
+    {"--guide", .type = OPTION_TEXT, REQUEST(guide), .arg = "MODEL",
+     .help = "guide away from what this weaker model predicts, not from what the experts predict without class or prompt",
+     .when = {{USE_NEEDS, "--cfg --preset"}, {USE_AGAINST, "--negative-prompt --negative-features"}}, .stamp = STAMP_OTHERWISE},
+    {"--guide-step", .type = OPTION_INT, REQUEST(guide_step), .lo = 1, .hi = 1e15, .arg = "N",
+     .help = "guide by the averages of the guide's checkpoints at step N", .said = "default: as without --step", .when = {{USE_NEEDS, "--guide"}},
+     .stamp = STAMP_OTHERWISE},
     {"--class", .type = OPTION_TEXT, REQUEST(class), .arg = "C",
      .help = "class of all pictures by number or name, or several, taken in turns: pants,shirt; all: picture i has class i mod their "
              "number; labels: the cluster of an item of --labels",

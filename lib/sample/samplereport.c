@@ -129,7 +129,7 @@ int samplereport_write(struct sampling *r, double seconds, struct err *e)
 	int rc = 0;
 
 	resume_count_bytes(r);
-	for (int i = 0; i <= r->ensemble.k; i++)
+	for (int i = 0; i < r->networks; i++)
 		weight_bytes += r->bytes[i];
 	report = report_json(r, weight_bytes);
 	say_summary(r, weight_bytes, seconds);

@@ -1,5 +1,6 @@
 /* Makes the stamps of outputs: everything that the pictures depend on. */
 #include "core/mem.h"
+#include "core/str.h"
 #include "sample/sampling.h"
 
 /* Adds the output options, the VAE and the sources of text features. */
@@ -25,7 +26,7 @@ struct stamp *samplestamp_all(const struct sampling *r)
 		prompts_hash(&r->prompts, hash);
 		stamp_input(s, "prompts", hash);
 	}
-	if (r->text && r->ask.cfg != 1 && !r->ask.negative_features)
+	if (r->text && request_pairs(&r->ask) && !r->ask.negative_features)
 		stamp_text(s, "negative", r->ask.negative);
 	if (r->labels.n)
 		stamp_input(s, "labels", r->labels.hash);
@@ -33,6 +34,12 @@ struct stamp *samplestamp_all(const struct sampling *r)
 		stamp_input(s, "centroids", r->distance.hash);
 	for (int i = 0; i < r->ensemble.files; i++)
 		stamp_input(s, r->ensemble.file[i].name, r->ensemble.file[i].hash);
+	for (int i = 0; i < r->guide.model.files; i++) {
+		char *name = str_new("guide/%s", r->guide.model.file[i].name);
+
+		stamp_input(s, name, r->guide.model.file[i].hash);
+		mem_free(name);
+	}
 	return s;
 }
 
@@ -52,7 +59,7 @@ struct stamp *samplestamp_picture(const struct sampling *r, int64_t i)
 		stamp_text(s, "prompt", p->text);
 	else if (r->text)
 		stamp_i64(s, "text", r->prompt[i]);
-	if (r->text && r->ask.cfg != 1 && !r->ask.negative_features)
+	if (r->text && request_pairs(&r->ask) && !r->ask.negative_features)
 		stamp_text(s, "negative", p && p->negative ? p->negative : r->ask.negative);
 	if (r->label)
 		stamp_i64(s, "class", r->label[i]);
@@ -64,6 +71,8 @@ struct stamp *samplestamp_picture(const struct sampling *r, int64_t i)
 	if (r->ask.centroids)
 		stamp_input(s, "centroids", r->distance.hash);
 	stamp_input(s, "model", r->ensemble.hash);
+	if (r->ask.guide)
+		stamp_input(s, "guide", r->guide.model.hash);
 	return s;
 }
 

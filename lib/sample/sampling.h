@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "diffusion/ensemble.h"
+#include "diffusion/ensembleguide.h"
 #include "diffusion/sampler.h"
 #include "diffusion/scheduler.h"
 #include "diffusion/solverchoice.h"
@@ -29,6 +30,7 @@ struct sampling {
 	struct device *device;
 	int encoder_dtype_given; /* ask.encoder_dtype was given */
 	struct ensemble ensemble;
+	struct ensemble_guide guide; /* with --guide */
 	struct mixture mixture;
 	struct sampler sampler;
 	double *grid; /* (steps + 1) times, or NULL: even or as timesteps say */
@@ -55,7 +57,8 @@ struct sampling {
 	char *route;             /* the route in canonical form, or expert:I for a model of one network; NULL: as given */
 	enum sink_kind sink;     /* container of the samples */
 	int64_t kept;            /* pictures finished by an earlier process */
-	int64_t *bytes;          /* (k + 1) most bytes of each network's weights in memory, the router last */
+	int networks;            /* of the model, and those of the guide after them */
+	int64_t *bytes;          /* (networks) most bytes of each network's weights in memory; of a model the router is last */
 	double started, before;  /* clock_seconds at the first picture; seconds spent on the kept pictures */
 	struct profile *profile; /* NULL: no profiling */
 	struct progress tell;    /* callback for the sampler's progress */
@@ -78,6 +81,8 @@ void sampling_warn(const struct sampling *r, const char *fmt, ...) __attribute__
 
 /* Check the options against each other before the model is read; set policy, solver and sink, and fill in preset and defaults. */
 int request_settle(struct sampling *r, struct err *e);
+/* Whether the experts are also asked without the condition, to be guided away from that. */
+int request_pairs(const struct sample_request *settled);
 /* Open the model on r->device, find its text encoder and autoencoder, and count the pictures. */
 int sampling_open_model(struct sampling *r, struct err *e);
 

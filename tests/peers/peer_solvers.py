@@ -12,11 +12,12 @@ from peers import BUILD, SEED, case
 STEPS, LABEL, CFG = 10, 7, 2.5
 
 
-def make(dir):
+def make(dir, other=0):
+    """A pipeline; with `other` one of other weights."""
     import diffusers
     import torch
 
-    torch.manual_seed(SEED)
+    torch.manual_seed(SEED + other)
     net = diffusers.DiTTransformer2DModel(num_attention_heads=2, attention_head_dim=8, in_channels=4, out_channels=8, num_layers=2, sample_size=8,
                                           patch_size=2, num_embeds_ada_norm=1000)
     for p in net.parameters():
@@ -329,11 +330,12 @@ def with_flow_by_unipc():
     return "; ".join(wrong) or None
 
 
-case("a DiT pipeline: eight of diffusers' schedulers, with and without guidance", ("torch", "diffusers"), with_schedulers)
-case("DiT's own loops, guided in three channels", ("torch", "diffusers"), with_dit)
-case("a PixArt pipeline and the features of a caption: DPM-Solver++ and DDIM, guided", ("torch", "diffusers"), with_text)
-case("a DiT pipeline of the flow: shifts by hand and by tokens, and other sigmas", ("torch", "diffusers"), with_flow)
-case("an expert of the flow under DPM-Solver++, at the sigmas of DPMSolverMultistepScheduler(use_flow_sigmas)", ("torch", "diffusers"),
-     with_flow_by_dpm)
-case("the same under UniPC", ("torch", "diffusers"), with_flow_by_unipc)
-case("a batch of pictures of one generator, with noise in every step", ("torch", "diffusers"), of_a_batch)
+if __name__ == "__main__":
+    case("a DiT pipeline: eight of diffusers' schedulers, with and without guidance", ("torch", "diffusers"), with_schedulers)
+    case("DiT's own loops, guided in three channels", ("torch", "diffusers"), with_dit)
+    case("a PixArt pipeline and the features of a caption: DPM-Solver++ and DDIM, guided", ("torch", "diffusers"), with_text)
+    case("a DiT pipeline of the flow: shifts by hand and by tokens, and other sigmas", ("torch", "diffusers"), with_flow)
+    case("an expert of the flow under DPM-Solver++, at the sigmas of DPMSolverMultistepScheduler(use_flow_sigmas)", ("torch", "diffusers"),
+         with_flow_by_dpm)
+    case("the same under UniPC", ("torch", "diffusers"), with_flow_by_unipc)
+    case("a batch of pictures of one generator, with noise in every step", ("torch", "diffusers"), of_a_batch)

@@ -20,6 +20,8 @@ void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps)
 	s->mass = mem_zalloc((size_t)k, sizeof *s->mass);
 	s->entropy = mem_zalloc((size_t)steps, sizeof *s->entropy);
 	s->entropy_rows = mem_zalloc((size_t)steps, sizeof *s->entropy_rows);
+	s->density_entropy = mem_zalloc((size_t)steps, sizeof *s->density_entropy);
+	s->density_rows = mem_zalloc((size_t)steps, sizeof *s->density_rows);
 }
 
 void mixture_stats_release(struct mixture_stats *s)
@@ -29,6 +31,8 @@ void mixture_stats_release(struct mixture_stats *s)
 	mem_free(s->mass);
 	mem_free(s->entropy);
 	mem_free(s->entropy_rows);
+	mem_free(s->density_entropy);
+	mem_free(s->density_rows);
 	memset(s, 0, sizeof *s);
 }
 

@@ -58,8 +58,9 @@ struct mixture_stats {
 	int64_t *guide_rows; /* (k) rows run by the guide of each */
 	int64_t *mass;       /* (k) sum of weights */
 	int64_t router_rows;
-	int64_t *entropy;      /* (steps) entropy of the router's posterior at the first evaluation of a step, summed over rows */
-	int64_t *entropy_rows; /* (steps) 0 where the policy did not ask the router */
+	int64_t *entropy;                        /* (steps) entropy of the router's posterior at the first evaluation of a step, summed over rows */
+	int64_t *entropy_rows;                   /* (steps) 0 where the policy did not ask the router */
+	int64_t *density_entropy, *density_rows; /* (steps) the same for weights by density */
 };
 
 void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps);

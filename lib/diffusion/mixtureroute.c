@@ -49,15 +49,16 @@ double mixture_least_gflop(const struct mixture *m, int64_t evaluations)
 	return (double)evaluations * (weights_gflop(m, &m->policy.entry[0]) + route_dearest(m->k, cost, present));
 }
 
-static void count_entropy(const struct mixer *x, const struct mixture_call *c, struct mixture_stats *s)
+/* Adds the entropies of the call's weights to sum (steps), and their number to rows (steps). */
+static void count_entropy(const struct mixer *x, const struct mixture_call *c, int64_t steps, int64_t *sum, int64_t *rows)
 {
 	int k = x->m->k;
 
-	if (c->stage || c->step >= s->steps)
+	if (c->stage || c->step >= steps)
 		return;
 	for (int64_t i = 0; i < c->n; i++)
-		s->entropy[c->step] += llrint(route_entropy(k, x->prob + i * k) * MIXTURE_UNIT);
-	s->entropy_rows[c->step] += c->n;
+		sum[c->step] += llrint(route_entropy(k, x->prob + i * k) * MIXTURE_UNIT);
+	rows[c->step] += c->n;
 }
 
 static int router_logits(struct mixer *x, int64_t n, const float *rows, float *out, struct err *e)
@@ -286,8 +287,10 @@ int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_st
 	}
 	if (s && at) {
 		s->router_rows += c->n;
-		count_entropy(x, c, s);
+		count_entropy(x, c, s->steps, s->entropy, s->entropy_rows);
 	}
+	if (s && y->weights == WEIGHT_DENSITY && y->select != SELECT_EXPERT)
+		count_entropy(x, c, s->steps, s->density_entropy, s->density_rows);
 	return 0;
 }
 

@@ -29,7 +29,7 @@ struct counts {
 	struct {
 		const char *name;
 		int64_t *v, n;
-	} row[10];
+	} row[12];
 	int n;
 };
 
@@ -47,8 +47,10 @@ static struct counts counts_of(struct sampling *r)
 	                        {"router_rows", &s->router_rows, 1},
 	                        {"entropy", s->entropy, s->steps},
 	                        {"entropy_rows", s->entropy_rows, s->steps},
+	                        {"density_entropy", s->density_entropy, s->steps},
+	                        {"density_rows", s->density_rows, s->steps},
 	                        {"assigned", r->assigned, k}},
-	                       10};
+	                       12};
 }
 
 static void put_counts(json_t *o, const char *name, const int64_t *v, int64_t n)

@@ -10,17 +10,25 @@
 #include "net/pager.h"
 #include "sample/sampling.h"
 
+/* The mean entropy of each step, null where no row was counted; sum and rows as in struct mixture_stats. */
+static json_t *entropies(const struct sampling *r, const int64_t *sum, const int64_t *rows)
+{
+	json_t *a = json_array();
+
+	for (int64_t i = 0; i < r->ask.steps; i++)
+		json_array_append_new(a, jsonio_real((double)sum[i] / MIXTURE_UNIT / (double)rows[i]));
+	return a;
+}
+
 static json_t *report_json(const struct sampling *r, int64_t weight_bytes)
 {
 	const struct mixture_stats *s = &r->stats;
-	json_t *o = json_object(), *mass = json_object(), *assigned = json_array(), *weight = json_array(), *entropy = json_array();
+	json_t *o = json_object(), *mass = json_object(), *assigned = json_array(), *weight = json_array();
 
 	for (int k = 0; k < s->k; k++) {
 		json_array_append_new(assigned, jsonio_real((double)r->assigned[k] / (double)r->count));
 		json_array_append_new(weight, jsonio_real((double)s->mass[k] / MIXTURE_UNIT / (double)s->evaluations));
 	}
-	for (int64_t i = 0; i < r->ask.steps && s->router_rows && !s->longest; i++)
-		json_array_append_new(entropy, jsonio_real((double)s->entropy[i] / MIXTURE_UNIT / (double)s->entropy_rows[i]));
 	json_object_set_new(o, "n", json_integer(r->count));
 	json_object_set_new(o, "route", json_string(r->ask.route));
 	json_object_set_new(o, "solver", json_string(r->ask.solver));
@@ -37,7 +45,9 @@ static json_t *report_json(const struct sampling *r, int64_t weight_bytes)
 	json_object_set_new(mass, "assigned", assigned);
 	json_object_set_new(mass, "weight", weight);
 	json_object_set_new(o, "cluster_mass", mass);
-	json_object_set_new(o, "router_entropy", entropy);
+	json_object_set_new(o, "router_entropy", s->router_rows && !s->longest ? entropies(r, s->entropy, s->entropy_rows) : json_array());
+	if (policy_uses(&r->policy, WEIGHT_DENSITY))
+		json_object_set_new(o, "density_entropy", entropies(r, s->density_entropy, s->density_rows));
 	json_object_set_new(o, "gflop_per_image", jsonio_real(mixture_gflop(&r->mixture, s) / (double)r->count));
 	return o;
 }

@@ -20,3 +20,39 @@ check_err "is told as well" 'needs --solver sde,step=ancestral'
 check_exit 2 "a route of ddm-diagnose by density" ddm-diagnose budget --routes 'density|full' -o x.tsv model shards
 check_err "has no trajectory" 'distance, density, keep:MARGIN or budget:GFLOP needs trajectories'
 check_absent "nothing was made" x.tar
+
+# The entropy of the weights by step. At t = 1 they are the shares of the clusters.
+entropies() { sed 's/.*"density_entropy":\[\([^]]*\)\].*/\1/' "$1" | tr , '\n'; }
+check_out "an entropy for each step" 12 sh -c "sed 's/.*\"density_entropy\":.\([^]]*\).*/\1/' full.json | tr , '\n' | wc -l"
+shares=$(sed -n 's/.*"cluster_sizes":[^[]*\[\([^]]*\)\].*/\1/p' experts/expert_0/config.json)
+[ -n "$shares" ] || shares=$(tr -d ' \n' <experts/expert_0/config.json | sed 's/.*"cluster_sizes":\[\([^]]*\)\].*/\1/')
+echo "$shares" | awk -F, -v got="$(entropies full.json | head -n 1)" '
+	{ for (i = 1; i <= NF; i++) n += $i; for (i = 1; i <= NF; i++) h -= $i / n * log($i / n); print "# " h " " got; d = h - got; exit !(d * d < 1e-10) }' >"$OUT"
+tap_result $? "the first is that of the shares" "$(cat "$OUT")"
+check "a schedule" $follow --route 'uniform|full@1,density|full@.5' --report half.json -o half.tar experts
+check_out "has none where the weights are others" null sh -c "sed 's/.*\"density_entropy\":.\([^,]*\),.*/\1/' half.json"
+check "other weights" ddm-sample -q -n 3 --steps 3 --route 'uniform|full' --report none.json -o none.tar experts
+check_exit_any 1 "have none" grep -q density_entropy none.json
+
+# A kill: the densities belong to the trajectory of a picture, the entropies to the run.
+long="ddm-sample -n 60 --batch 4 --steps 12 --solver sde,step=ancestral --route density|full"
+check "undisturbed" $long -q --report whole.json -o whole.tar experts
+mkfifo hold
+$long --timing hold -o k.tar experts 2>"$ERR" &
+pid=$!
+until_true test -s .k.tar.part.json
+kill -KILL $pid
+wait $pid 2>/dev/null
+[ ! -e k.tar ]
+tap_result $? "killed"
+check "continued" $long --report k.json -o k.tar experts
+check_err "it says so" 'continuing after [0-9]+ of 60 pictures'
+check_same "with the same bytes" k.tar whole.tar
+check_same "and the same report" k.json whole.json
+
+tiny="ddm-train -q --model dit-nano/2 --hidden 16 --depth 1 --heads 2 --batch 4 --steps 2 --validate-samples 0 --cluster all"
+check "an expert for high noise" $tiny --time-range .5..1 -o part/expert_0 shards
+check "an expert for low noise" $tiny --time-range 0...5 -o part/expert_1 shards
+check_exit 2 "densities of experts for a part of the times" $follow -q --route 'density|full' -o x.tar part
+check_err "are refused" 'weights by density need experts for all times, and those of this model are for different times'
+check_absent "nothing was made of them" x.tar

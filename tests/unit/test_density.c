@@ -158,6 +158,12 @@ static void samples_have_the_shares(void **state)
 			assert_true(fabs(mass[k] - shares[k]) < .035);
 			assert_int_equal(stats.rows[k], 60 * ROWS);
 		}
+		/* The weights are the shares at t = 1, whose entropy is 1.2799, and decided in the end. */
+		for (int i = 0; i < 60; i++)
+			assert_int_equal(stats.density_rows[i], ROWS);
+		assert_true(fabs((double)stats.density_entropy[0] / MIXTURE_UNIT / ROWS - 1.279854) < 1e-6);
+		assert_true((double)stats.density_entropy[59] / MIXTURE_UNIT / ROWS < .05);
+		assert_int_equal(stats.entropy_rows[0], 0);
 		mixture_stats_release(&stats);
 	}
 }

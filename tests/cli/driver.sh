@@ -12,7 +12,7 @@ with() { # VERSION ANSWER COMMAND...
 	shift 2
 	LD_LIBRARY_PATH=$PWD FAKE_DRIVER_VERSION=$version FAKE_DRIVER_INIT=$answer "$@"
 }
-train="ddm-train --cluster 0 --steps 1 -o m none"
+train="ddm-train --cluster 0 --model dit-nano/2 --steps 1 -o m none"
 
 if ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
 	skip "no driver" "there is one"

@@ -63,6 +63,8 @@ static int check_options(const struct train_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "a batch of %" PRId64 " samples cannot be split into %" PRId64 " equal parts", o->batch, o->accumulate);
 	if (o->steps < 0 || (o->steps == 0 && !(o->epochs > 0)))
 		return err_set(e, ERR_USAGE, "the number of steps or of epochs is missing");
+	if (o->optimizer == OPTIMIZER_USUAL)
+		return err_set(e, ERR_USAGE, "the optimizer is missing: train_resolve chooses one");
 	if (o->warmup < 0 || !(o->lr > 0))
 		return err_set(e, ERR_USAGE, "the learning rate (%g) must be above 0 and the warm-up (%" PRId64 " steps) must not be negative", o->lr,
 		               o->warmup);

@@ -15,7 +15,7 @@
 #include "train/noised.h"
 
 /* How a gradient changes the weights: AdamW; Muon (train/muonupdate.c), and AdamW for what is no matrix within a block; schedule-free
- * AdamW. kernels/optimizer.h has the equations. */
+ * AdamW. kernels/optimizer.h has the equations. OPTIMIZER_USUAL: train_resolve chooses one of them. */
 enum optimizer_kind { OPTIMIZER_USUAL = -1, OPTIMIZER_ADAMW, OPTIMIZER_MUON, OPTIMIZER_SCHEDULE_FREE };
 extern const char *const optimizer_names[]; /* ends with NULL */
 

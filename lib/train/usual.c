@@ -1,4 +1,4 @@
-/* The defaults that depend on the network and the data. What was measured for them is in train/usual.h. */
+/* Chooses what the caller left open: the network by the data, the optimizer and the rate by the network, the passes by the number of samples. */
 #include "train/usual.h"
 
 #include <math.h>
@@ -13,11 +13,11 @@
 #include "file/manifest.h"
 #include "net/model.h"
 
-/* The value of a network that its width is read from, and the widths and rates between which the logarithm of the rate is linear in that of the
- * width: the widest network of this kind that was measured here, and a published one (DiT-XL; DDPM's network for 32 x 32). */
+/* Transformers and U-Nets. `measured` is the widest network for which rates were compared here, with the best one; `published` is DiT-XL, and DDPM's
+ * U-Net for 32 x 32. A line through these two points, in the logarithms of width and rate, gives the other rates. */
 static const struct family {
-	const char *value;
-	enum optimizer_kind optimizer;
+	const char *value;             /* the value of net_shape that is the width */
+	enum optimizer_kind optimizer; /* the better one at that width and below */
 	struct {
 		double width, rate;
 	} measured, published;
@@ -26,7 +26,7 @@ static const struct family {
     {"widths", OPTIMIZER_ADAMW, {64, 2e-3}, {256, 2e-4}},
 };
 
-/* A number, or the largest of "64,128,128". */
+/* The width, or of a U-Net that of its widest level, "64,128,128". */
 static double widest(const struct net_value *v)
 {
 	double most = v->whole ? (double)v->i : 0;
@@ -40,7 +40,7 @@ static double widest(const struct net_value *v)
 	return most;
 }
 
-/* NULL: none of the families; then *width is 0. */
+/* The family of a network, and its width; NULL if it has none. */
 static const struct family *family_of(const struct net_config *c, double *width)
 {
 	struct net_value v;
@@ -51,7 +51,6 @@ static const struct family *family_of(const struct net_config *c, double *width)
 				*width = widest(&v);
 				return &families[k];
 			}
-	*width = 0;
 	return NULL;
 }
 
@@ -65,7 +64,7 @@ static double rounded(double x, int digits)
 double usual_rate(const struct net_config *c)
 {
 	static const double most = 1e-2, least = 1e-4;
-	double width, power;
+	double width = 0, power;
 	const struct family *f = family_of(c, &width);
 
 	if (!f)
@@ -76,7 +75,7 @@ double usual_rate(const struct net_config *c)
 
 enum optimizer_kind usual_optimizer(const struct net_config *c)
 {
-	double width;
+	double width = 0;
 	const struct family *f = family_of(c, &width);
 
 	return f && width <= f->measured.width ? f->optimizer : OPTIMIZER_ADAMW;
@@ -89,11 +88,12 @@ double usual_epochs(int64_t samples, int classifier)
 	return fmin(100, rounded(most / (double)(samples > 0 ? samples : 1), 3));
 }
 
-void usual_network(int64_t samples, int size, int arrays, int classifier, char name[24])
+void usual_network(int64_t samples, int channels, int size, int arrays, int classifier, char name[24])
 {
+	enum { NARROWEST = 96 };
 	int patch = arrays ? 2 : 4;
 
-	while (patch > 1 && (size % patch || size / patch < 8))
+	while (patch > 1 && (size % patch || size / patch < 8 || patch * patch * channels > NARROWEST))
 		patch /= 2;
 	patch *= classifier && size % (2 * patch) == 0 ? 2 : 1;
 	snprintf(name, 24, "dit-%s/%d", classifier || samples < 30000 ? "nano" : "micro", patch);
@@ -123,7 +123,7 @@ static int network_for_data(struct train_options *o, struct err *e)
 	if (count_samples(o->shards, &samples, e) || !(data = dataset_open(o->shards, &d, e)))
 		return -1;
 	info = dataset_info(data);
-	usual_network(samples, info->width, info->arrays, net_is_classifier(&o->net), name);
+	usual_network(samples, info->channels, info->width, info->arrays, net_is_classifier(&o->net), name);
 	dataset_free(data);
 	return net_preset(name, &o->net, e);
 }

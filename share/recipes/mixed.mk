@@ -4,13 +4,13 @@
 #
 #	flow, ddpm	one network that predicts the velocity on the linear path, and one that predicts the noise on DDPM's cosine path
 #	mixed-M		K experts, of which M predict the noise on the cosine path, for M from 0 to K
-#	nets		K experts that predict the velocity; half are U-Nets, half are DiTs of about the same training FLOPs
+#	nets		K experts that predict the velocity; every second one is a DiT, the others are U-Nets
 #	branched	K experts that start from a flow network with half the training, and have the other half
 #	adopted		the same from a noise-predicting network: the experts take over its weights and learn the velocity
 #
-# All have the same training FLOPs; what the router costs is taken from the experts. Of each cluster one expert of either objective is trained once
-# a seed, and the ensembles mixed-M share them: the experts seed, seed + 1, .. (modulo K) are those that predict the noise, so that over the seeds no
-# cluster is always among them. The route of an ensemble is the second part of its name, as in mixed-2:full.
+# All have the same training FLOPs: those of IMAGES pictures through NET. What the router costs is taken from the experts. For each seed and cluster
+# one expert of either objective is trained, and the ensembles mixed-M share them. The experts seed, seed + 1, .. (modulo K) are those that predict
+# the noise, so that over the seeds no cluster is always among them. The route of an ensemble is the second part of its name, as in mixed-2:full.
 # Ends with RUN/loss.tsv, the loss on held-out pictures, and RUN/distances.tsv, the distances of samples to held-out pictures: mean over the seeds,
 # difference from mixed-0 under the first of ROUTES, its t-interval and p values, alone and corrected for all rows of the table (Holm); a chart of
 # each; and a sheet of samples, RUN/samples.png. What exists is not made again.
@@ -25,7 +25,6 @@ K ?= 4
 HOLDOUT ?= .2
 SIZE ?= 16
 NET ?= --model unet-nano
-# Of about the same FLOPs per image as NET.
 OTHER_NET ?= --model dit-nano/2
 IMAGES ?= 24000
 BATCH ?= 16
@@ -66,6 +65,9 @@ $(SHARDS): $(RUN)/samples.tar
 
 # So many passes that the share $1 of IMAGES is seen.
 epochs = $$(awk -F '\t' -v images=$(IMAGES) -v share=$1 '!/^\#/ && $$4 == "train" { n++ } END { printf "%.6g", share * images / n }' $(RUN)/assign.tsv)
+# How many pictures OTHER_NET trains on for one of NET.
+gflop = $$($(ddm)train --cluster all $1 $(COLOUR) --epochs 1 --no-verify --plan -o $(RUN)/none $(RUN)/shards | awk '$$1 == "gflop_per_image" { print $$2 }')
+other_share = $$(awk "BEGIN { print $(call gflop,$(NET)) / $(call gflop,$(OTHER_NET)) }")
 seed_of = $(patsubst $(RUN)/seed-%,%,$(firstword $(filter $(SEED_DIRS),$(foreach d,$(SEED_DIRS),$(if $(filter $d/%,$@),$d)))))
 # $(call experts,NETWORK,SHARE,OTHER OPTIONS,FOLDER): K experts and a router
 experts = $(ddm_mk) RUN=$4 SEED=$(seed_of) NET='$1 $(COLOUR)' EPOCHS="$(call epochs,$2)" BATCH=$(BATCH) EXPERT_BATCH=$(EXPERT_BATCH) \
@@ -92,7 +94,7 @@ $(SEED_DIRS:%=%/of-ddpm/trained): $(SHARDS)
 	+$(call experts,$(NET),1,$(TRAIN_FLAGS) $(DDPM),$(@D)) experts
 	touch $@
 $(SEED_DIRS:%=%/of-dit/trained): $(SHARDS)
-	+$(call experts,$(OTHER_NET),1,$(OTHER_FLAGS),$(@D)) experts
+	+share=$(other_share) && $(call experts,$(OTHER_NET),$$share,$(OTHER_FLAGS),$(@D)) experts
 	touch $@
 $(SEED_DIRS:%=%/of-half-flow/trained): %/of-half-flow/trained: %/half-flow/expert_0/$(WEIGHTS)
 	+$(call experts,$(NET),.5,$(TRAIN_FLAGS) --pretrained $*/half-flow/expert_0,$(@D)) experts

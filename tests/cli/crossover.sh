@@ -2,11 +2,7 @@
 . "$(dirname "$0")/tap.sh"
 
 need make jq
-mkdir pics
-for x in a b c; do
-	mkdir pics/$x
-	tar xzf "$SRC/tests/golden/eval-$x.tar.gz" -C pics/$x
-done
+small_pictures
 map() {
 	make -s -f "$SRC/share/recipes/crossover.mk" BIN="$B" RUN=m DATA=pics NS="30 60" WIDTHS="16 24" KS="2 4" SEEDS="1 2" WIDE_SEEDS="1 2" \
 		EXTRA_WIDTH=24 LRS="1e-3 1e-2" "$@" IMAGES=960 HOLDOUT=.3 NET="--model dit-nano/4 --depth 1 --heads 2" BATCH=8 TRAIN_FLAGS="--warmup 2" \
@@ -24,14 +20,13 @@ check_out "each over both seeds" 2 sh -c "grep -v '^#' m/map.tsv | cut -f 4 | so
 # Held-out pictures are the same everywhere; so is their noise, because the keys and the seed are.
 check_out "one set of held-out pictures" 1 sh -c "grep -ho '\"heldout\":\"[0-9a-f]*\"' \$(find m -name '*.json' -path '*seed*' -not -path '*samples*' -maxdepth 4) | sort -u | wc -l"
 
-# GFLOP that the training of an arm took: gflop_per_image * steps * batch over its logs. Steps are whole numbers, of which the shortest run has 15.
-gflop() { find "$@" -name train.jsonl -exec cat {} + | jq -s 'map(select(.event == "start") | .gflop_per_image * .steps * .stamp.batch) | add'; }
+# Steps are whole numbers, of which the shortest run has 15.
 c=m/n-60/w-24/seed-1
-mono=$(gflop $c/mono)
+mono=$(training_gflop $c/mono)
 for a in told big average random time time-cluster mixed-1 mixed-3 branch-.25 branch-.5 branch-.75 k-2 k-4; do
-	arm=$(gflop $c/$a)
+	arm=$(training_gflop $c/$a)
 	# The router of these arms is that of $c/half.
-	[ $a = time-cluster ] && arm="($arm + $(gflop $c/half/k-2/model/router))"
+	[ $a = time-cluster ] && arm="($arm + $(training_gflop $c/half/k-2/model/router))"
 	awk "BEGIN { exit !($arm > .9 * $mono && $arm < 1.1 * $mono) }"
 	tap_result $? "$a took the FLOPs of one network" "$arm, one network $mono"
 done

@@ -1,11 +1,7 @@
 # The experiment over seeds, share/recipes/flowers.mk, with tiny networks: every arm, the chosen rate, the table, a second run.
 . "$(dirname "$0")/tap.sh"
 
-mkdir pics
-for x in a b c; do
-	mkdir pics/$x
-	tar xzf "$SRC/tests/golden/eval-$x.tar.gz" -C pics/$x
-done
+small_pictures
 tiny="--hidden 16 --depth 1 --heads 2"
 recipe() {
 	make -s "$@" -f "$SRC/share/recipes/flowers.mk" BIN="$B" RUN=f DATA=pics SIZE=16 SEEDS="1 2" LRS="1e-3 1e-2" EPOCHS=2 WARMUP=1 \

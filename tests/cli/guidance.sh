@@ -2,11 +2,7 @@
 # formulas.
 . "$(dirname "$0")/tap.sh"
 
-mkdir pics
-for x in a b c; do
-	mkdir pics/$x
-	tar xzf "$SRC/tests/golden/eval-$x.tar.gz" -C pics/$x
-done
+small_pictures
 ddm-ingest -q --classes --size 16 -o p.tar pics 2>"$ERR" && ddm-cluster -q -k 2 --seed 1 -o a.tsv p.tar 2>"$ERR" && ddm-shard -q -a a.tsv -o s p.tar || exit 1
 train="ddm-train -q --condition class --model dit-nano/2 --depth 1 --heads 2 --steps 20 --batch 8 --lr 1e-2 --validate-samples 0"
 for k in 0 1; do
@@ -49,22 +45,7 @@ check_grep "and the interval" '"cfg_interval":"0\.4\.\.1"' g1.tar
 
 # A kill: momentum and still steps belong to the trajectory of a picture.
 long="ddm-sample -n 60 --batch 4 --steps 6 --class all --route uniform|full --cfg 3 --guidance apg:beta=-.5 --cfg-after-mixing"
-check "undisturbed" $long -q -o whole.tar m
-mkfifo hold
-$long --timing hold -o k.tar m 2>"$ERR" &
-pid=$!
-tries=0
-until [ -s .k.tar.part.json ] || [ $tries -ge 600 ]; do
-	sleep 0.05
-	tries=$((tries + 1))
-done
-kill -KILL $pid
-wait $pid 2>/dev/null
-[ ! -e k.tar ]
-tap_result $? "killed"
-check "continued" $long -o k.tar m
-check_err "it says so" 'continuing after [0-9]+ of 60 pictures'
-check_same "with the same bytes" k.tar whole.tar
+check_continues m $long
 
 refuse() { # NAME MESSAGE OPTION...
 	name=$1 message=$2

@@ -6,11 +6,7 @@
 command -v ddm-ingest >/dev/null || skip_all "ddm-ingest is not built (--without-media)"
 need make setsid
 
-mkdir pics
-for x in a b c; do
-	mkdir pics/$x
-	tar xzf "$SRC/tests/golden/eval-$x.tar.gz" -C pics/$x
-done
+small_pictures
 cat >recipe <<END
 tiny="--hidden 16 --depth 1 --heads 2"
 dir=\$1

@@ -2,11 +2,7 @@
 . "$(dirname "$0")/tap.sh"
 
 need make jq
-mkdir pics
-for x in a b c; do
-	mkdir pics/$x
-	tar xzf "$SRC/tests/golden/eval-$x.tar.gz" -C pics/$x
-done
+small_pictures
 mixed() {
 	make -s -j2 -f "$SRC/share/recipes/mixed.mk" BIN="$B" RUN=m DATA=pics SEEDS="1 2" IMAGES=400 BATCH=8 EXPERT_BATCH=4 K=3 HOLDOUT=.3 \
 		NET="--model dit-nano/4 --depth 1 --heads 2 --hidden 24" OTHER_NET="--model dit-nano/4 --hidden 20 --depth 1 --heads 1" \
@@ -33,11 +29,10 @@ check_out "the other way round" "24 20 24 " widths m/seed-2/nets
 same() { cmp m/seed-1/of-ddpm/model/expert_1/diffusion_pytorch_model.safetensors m/seed-1/mixed-1/expert_1/diffusion_pytorch_model.safetensors; }
 check "ensembles share the experts" same
 
-gflop() { find "$@" -name train.jsonl -exec cat {} + | jq -s 'map(select(.event == "start") | .gflop_per_image * .steps * .stamp.batch) | add'; }
-one=$(gflop m/seed-1/flow)
-router=$(gflop m/seed-1/of-flow/model/router)
-for a in ddpm of-flow "of-ddpm + $router" "half-flow of-half-flow + $router" "half-ddpm of-half-ddpm + $router"; do
-	arm=$(gflop $(printf 'm/seed-1/%s ' ${a%+*}))
+one=$(training_gflop m/seed-1/flow)
+router=$(training_gflop m/seed-1/of-flow/model/router)
+for a in ddpm of-flow "of-ddpm + $router" "of-dit + $router" "half-flow of-half-flow + $router" "half-ddpm of-half-ddpm + $router"; do
+	arm=$(training_gflop $(printf 'm/seed-1/%s ' ${a%+*}))
 	[ "${a#*+}" = "$a" ] || arm="($arm + ${a#*+})"
 	awk "BEGIN { exit !($arm > .9 * $one && $arm < 1.1 * $one) }"
 	tap_result $? "$a took the FLOPs of one network" "$arm, one network $one"

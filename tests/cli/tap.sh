@@ -29,6 +29,9 @@
 #	numpy_python                    prints a Python that has numpy; fails where there is none
 #	need PROG...                    skip_all unless these (jq, python3, strace...) are installed
 #	need_data [NAME]                skip_all unless $DATA (and $DATA/NAME) exists
+#	small_pictures                  makes pics/a, pics/b and pics/c, folders of small pictures
+#	training_gflop DIR...           prints the GFLOP that the training of the networks below these folders took; needs jq
+#	check_continues MODEL CMD...    ddm-sample CMD with 60 pictures, killed on the way and given again: the same samples and report as undisturbed
 #	flip FILE OFFSET                flip the lowest bit of one byte in place
 #	cut_to FILE N                   keep the first N bytes of FILE, in place
 #	size_of FILE                    its bytes, on stdout
@@ -308,6 +311,35 @@ need() {
 
 need_data() {
 	[ -n "$DATA" ] && [ -e "$DATA/${1:-.}" ] || skip_all "no test data${1:+ ($1)}: DDM_TEST_DATA"
+}
+
+small_pictures() {
+	for tap_p in a b c; do
+		mkdir -p pics/$tap_p && tar xzf "$SRC/tests/golden/eval-$tap_p.tar.gz" -C pics/$tap_p || exit 1
+	done
+}
+
+training_gflop() {
+	find "$@" -name train.jsonl -exec cat {} + | jq -s 'map(select(.event == "start") | .gflop_per_image * .steps * .stamp.batch) | add'
+}
+
+# A run cannot finish while it waits to write its timing to a FIFO that nobody reads.
+check_continues() {
+	tap_model=$1
+	shift
+	check "undisturbed" "$@" -q --report whole.json -o whole.tar "$tap_model"
+	mkfifo hold
+	"$@" --timing hold -o k.tar "$tap_model" 2>"$ERR" &
+	pid=$!
+	until_true test -s .k.tar.part.json
+	kill -KILL $pid
+	wait $pid 2>/dev/null
+	[ ! -e k.tar ]
+	tap_result $? "killed"
+	check "continued" "$@" --report k.json -o k.tar "$tap_model"
+	check_err "it says so" 'continuing after [0-9]+ of 60 pictures'
+	check_same "with the same bytes" k.tar whole.tar
+	check_same "and the same report" k.json whole.json
 }
 
 size_of() { wc -c <"$1" | tr -d ' '; }

@@ -440,6 +440,12 @@ static void refusals(void **state)
 	p.accumulate = 3;
 	expect(p, ERR_USAGE, "batch");
 	p = o;
+	p.optimizer = OPTIMIZER_USUAL;
+	expect(p, ERR_USAGE, "train_resolve");
+	p = o;
+	p.lr = 0;
+	expect(p, ERR_USAGE, "learning rate");
+	p = o;
 	p.condition = CONDITION_CLASS;
 	expect(p, ERR_DATA, "class");
 	p = o;

@@ -280,12 +280,13 @@ static void usual_values(void **state)
 	};
 	static const struct {
 		int64_t samples;
-		int size, arrays, classifier;
+		int channels, size, arrays, classifier;
 		const char *name;
 	} data[] = {
-	    {3000, 16, 0, 0, "dit-nano/2"},   {3000, 32, 0, 0, "dit-nano/4"},   {3000, 64, 0, 0, "dit-nano/4"}, {29999, 28, 0, 0, "dit-nano/2"},
-	    {30000, 32, 0, 0, "dit-micro/4"}, {30000, 32, 1, 0, "dit-micro/2"}, {3000, 8, 1, 0, "dit-nano/1"},  {3000, 15, 0, 0, "dit-nano/1"},
-	    {3000, 16, 0, 1, "dit-nano/4"},   {30000, 32, 1, 1, "dit-nano/4"},  {3000, 15, 0, 1, "dit-nano/1"},
+	    {3000, 1, 16, 0, 0, "dit-nano/2"},  {3000, 3, 32, 0, 0, "dit-nano/4"},   {3000, 3, 64, 0, 0, "dit-nano/4"},
+	    {29999, 1, 28, 0, 0, "dit-nano/2"}, {30000, 3, 32, 0, 0, "dit-micro/4"}, {30000, 4, 32, 1, 0, "dit-micro/2"},
+	    {3000, 4, 8, 1, 0, "dit-nano/1"},   {3000, 3, 15, 0, 0, "dit-nano/1"},   {3000, 32, 16, 1, 0, "dit-nano/1"},
+	    {3000, 3, 16, 0, 1, "dit-nano/4"},  {30000, 4, 32, 1, 1, "dit-nano/4"},  {3000, 3, 15, 0, 1, "dit-nano/1"},
 	};
 	struct net_config c;
 	struct err e = {0};
@@ -300,7 +301,7 @@ static void usual_values(void **state)
 		assert_int_equal(usual_optimizer(&c), networks[i].optimizer);
 	}
 	for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
-		usual_network(data[i].samples, data[i].size, data[i].arrays, data[i].classifier, name);
+		usual_network(data[i].samples, data[i].channels, data[i].size, data[i].arrays, data[i].classifier, name);
 		assert_string_equal(name, data[i].name);
 	}
 	assert_true(usual_epochs(3000, 0) == 100 && usual_epochs(5000, 0) == 100 && usual_epochs(50000, 0) == 10 && usual_epochs(0, 0) == 100);

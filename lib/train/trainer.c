@@ -74,8 +74,7 @@ static int check_options(const struct train_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "--ema-half-life: the schedule-free optimizer writes its own average of the weights");
 	if (o->optimizer == OPTIMIZER_MUON && o->offload)
 		return err_set(e, ERR_USAGE,
-		               "--offload: Muon reads a matrix's whole momentum at once, so the moments must stay on the device; or give --optimizer "
-		               "adamw");
+		               "--offload: Muon reads a matrix's whole momentum at once, so it must stay on the device; use --optimizer adamw");
 	if (o->init_from && o->from)
 		return err_set(e, ERR_USAGE, "start from given weights or from a pretrained network, not from both");
 	if (net_reads(&o->net, NET_IN_TEXT) && o->condition != CONDITION_NONE)

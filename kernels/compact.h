@@ -8,9 +8,9 @@
  * product rounds x to bf16, to nearest even; products of two such numbers are exact in float, and q is exact in bf16. An element of y depends
  * only on its row of x, its row of W and K. Within a chunk of GEMM_KC k's the products are added by fused multiply-adds from zero in the order
  * k = 1, 0, 3, 2, .. (that of the instruction VDPBF16PS), with a zero after an odd K. The chunks' sums are added in order, then multiplied by
- * s, then the bias is added. Inputs and sums below 2^-126 count as zero. M, N, the number of threads, the division of work and the instruction
- * set do not change the bits, with one exception: a build without fused multiply-add, on a CPU without VDPBF16PS, also takes single products
- * below 2^-126 as zero. */
+ * s, then the bias is added. Inputs and sums below 2^-126 count as zero. M, N, the number of threads and the division of work do not change the
+ * bits. The instruction set changes them in two cases. A build without fused multiply-add, on a CPU without VDPBF16PS, also takes single products
+ * below 2^-126 as zero. AMX adds the products of a chunk in another order, which kernels/compact_amx.c describes. */
 #ifndef DDM_KERNELS_COMPACT_H
 #define DDM_KERNELS_COMPACT_H
 
@@ -54,9 +54,11 @@ void compact_pack(struct compact *w, const float *values);
 /* The stored values as floats (N, K). */
 void compact_unpack(const struct compact *w, float *values);
 
-/* Implementations of the product: portable, or AVX512-BF16. compact_isa() returns the best one for this CPU. They give the same bits. */
-enum compact_isa { COMPACT_PORTABLE, COMPACT_AVX512_BF16 };
+/* Implementations of the product: portable, by AVX512-BF16, or by AMX tiles. compact_isa() returns the best one for this CPU; the first call asks
+ * the system for the permission to use AMX. compact_isa_pairwise() returns the best of the first two, which give the same bits. */
+enum compact_isa { COMPACT_PORTABLE, COMPACT_AVX512_BF16, COMPACT_AMX };
 enum compact_isa compact_isa(void);
+enum compact_isa compact_isa_pairwise(void);
 
 /* Bytes of scratch for a pool of `workers`, from w's type and sizes; with w NULL, enough for any matrix but a view. */
 size_t compact_scratch(const struct compact *w, int workers);

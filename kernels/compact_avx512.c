@@ -10,6 +10,8 @@
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 #endif
 
+#include "kernels/avx512.h"
+
 TARGET static void avx512_round(void *dst, const float *x, int64_t k)
 {
 	uint16_t *to = dst;
@@ -37,7 +39,7 @@ TARGET static inline __m512i bf16_bits(const int8_t *q)
 	return (__m512i)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)q)));
 }
 
-TARGET static void avx512_widen(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs)
+TARGET void compact_avx512_widen(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs)
 {
 	for (int64_t p = 0; p < pairs; p++)
 		for (int half = 0; half < 2; half++) {
@@ -106,33 +108,52 @@ static void avx512_tile_across(float *sum, const void *a, const uint32_t *b, int
 	rows[m - 1](sum, a, b, pairs);
 }
 
-/* bf16 of the first n <= 16 floats at x, in the low halves of 32-bit lanes; the other lanes are zero and their memory is not read. */
-TARGET static inline __m512i rounded_lanes(const float *x, int64_t n)
-{
-	return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), x)));
-}
-
-TARGET static void avx512_weave(uint32_t *dst, const float *even, const float *odd, int64_t n)
+TARGET void compact_avx512_weave(uint32_t *dst, const float *even, const float *odd, int64_t n)
 {
 	for (int64_t j = 0; j < n; j += 16) {
 		int64_t lanes = n - j < 16 ? n - j : 16;
-		__m512i odds = _mm512_slli_epi32(rounded_lanes(odd + j, lanes), 16);
 
-		_mm512_mask_storeu_epi32(dst + j, (__mmask16)((1u << lanes) - 1), _mm512_or_si512(rounded_lanes(even + j, lanes), odds));
+		_mm512_mask_storeu_epi32(dst + j, (__mmask16)((1u << lanes) - 1), avx512_paired(even + j, odd + j, lanes, 2));
 	}
 }
 
-static void avx512_across(void *dst, const float *even, const float *odd, int64_t n)
+static void avx512_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
 {
-	avx512_weave(dst, even, odd, n);
+	static const float zero[COMPACT_MR];
+	int64_t step = avx512_row((k + 1) / 2), pair = avx512_row(COMPACT_MR);
+
+	for (int64_t at = 0; at < k; at += 2)
+		for (int64_t i = 0; i < n; i += COMPACT_MR) {
+			const float *even = a + at * lda + i;
+
+			compact_avx512_weave((uint32_t *)((char *)dst + i * step + at / 2 * pair), even, at + 1 < k ? even + lda : zero,
+			                     n - i < COMPACT_MR ? n - i : COMPACT_MR);
+		}
 }
 
-const struct compact_kernel compact_avx512 = {.round = avx512_round,
+TARGET void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, int64_t n, int64_t k)
+{
+	for (int64_t at = 0; at < k; at += 32)
+		for (int64_t j = 0; j < COMPACT_NR; j += 16) {
+			int64_t rows = (k - at + 1) / 2;
+			__m512i r[16];
+
+			for (int i = 0; i < 16; i++)
+				r[i] = avx512_rounded(b + (j + i) * ldb + at, j + i < n ? k - at : 0);
+			avx512_transpose(r);
+			for (int i = 0; i < 16 && i < rows; i++)
+				_mm512_storeu_si512(dst + (at / 2 + i) * COMPACT_NR + j, r[i]);
+		}
+}
+
+const struct compact_kernel compact_avx512 = {.mr = COMPACT_MR,
+                                              .round = avx512_round,
                                               .row = avx512_row,
-                                              .widen = avx512_widen,
+                                              .widen = compact_avx512_widen,
                                               .tile = avx512_tile,
                                               .across = avx512_across,
                                               .tile_across = avx512_tile_across,
-                                              .weave = avx512_weave};
+                                              .weave = compact_avx512_weave,
+                                              .columns = compact_avx512_columns};
 
 #endif

@@ -175,14 +175,20 @@ static uint32_t rounded_bits(float x)
 	return bf16_round((uint32_t)bits_of_float(x));
 }
 
-static void portable_across(void *dst, const float *even, const float *odd, int64_t n)
+static void portable_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
 {
-	float *restrict to = dst;
+	int64_t step = portable_row((k + 1) / 2), pair = portable_row(COMPACT_MR);
 
-	for (int64_t i = 0; i < n; i++) {
-		to[2 * i] = float_of_bits((int32_t)rounded_bits(even[i]));
-		to[2 * i + 1] = float_of_bits((int32_t)rounded_bits(odd[i]));
-	}
+	for (int64_t at = 0; at < k; at += 2)
+		for (int64_t i = 0; i < n; i += COMPACT_MR) {
+			const float *even = a + at * lda + i;
+			float *restrict to = (float *)((char *)dst + i * step + at / 2 * pair);
+
+			for (int64_t v = 0; v < COMPACT_MR && v < n - i; v++) {
+				to[2 * v] = float_of_bits((int32_t)rounded_bits(even[v]));
+				to[2 * v + 1] = at + 1 < k ? float_of_bits((int32_t)rounded_bits(even[lda + v])) : 0;
+			}
+		}
 }
 
 static void portable_weave(uint32_t *restrict dst, const float *restrict even, const float *restrict odd, int64_t n)
@@ -191,10 +197,26 @@ static void portable_weave(uint32_t *restrict dst, const float *restrict even, c
 		dst[j] = rounded_bits(even[j]) >> 16 | rounded_bits(odd[j]);
 }
 
-const struct compact_kernel compact_portable = {.round = portable_round,
+static void portable_columns(uint32_t *restrict dst, const float *restrict b, int64_t ldb, int64_t n, int64_t k)
+{
+	if (n < COMPACT_NR)
+		memset(dst, 0, (size_t)((k + 1) / 2 * COMPACT_NR) * sizeof *dst);
+	for (int64_t j = 0; j < n; j++) {
+		const float *x = b + j * ldb;
+
+		for (int64_t i = 0; i + 1 < k; i += 2)
+			dst[i / 2 * COMPACT_NR + j] = rounded_bits(x[i]) >> 16 | rounded_bits(x[i + 1]);
+		if (k % 2)
+			dst[k / 2 * COMPACT_NR + j] = rounded_bits(x[k - 1]) >> 16;
+	}
+}
+
+const struct compact_kernel compact_portable = {.mr = COMPACT_MR,
+                                                .round = portable_round,
                                                 .row = portable_row,
                                                 .widen = portable_widen,
                                                 .tile = portable_tile,
                                                 .across = portable_across,
                                                 .tile_across = portable_tile_across,
-                                                .weave = portable_weave};
+                                                .weave = portable_weave,
+                                                .columns = portable_columns};

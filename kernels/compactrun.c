@@ -7,14 +7,14 @@
 #include "kernels/vmath.h"
 
 enum {
-	MR = COMPACT_MR,
 	NR = COMPACT_NR,
 	KC = GEMM_KC,
-	MC = 16 * MR,   /* rows of a task, at most */
+	MC = 192,       /* rows of a task, at most: whole tiles of every kernel */
 	PANELS = 12,    /* panels of a task, at most; each task rounds its rows of op(A), so few panels would be slow */
 	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
 	SUMMED = 48     /* rows of op(A) summed together */
 };
+_Static_assert(MC % COMPACT_MR == 0 && MC % COMPACT_MR_AMX == 0, "a task is whole tiles");
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -55,15 +55,29 @@ void *compact_panel_at(const struct compact_panels *b, int64_t chunk, int64_t pa
 
 #if defined(__x86_64__)
 
+static enum compact_isa isa_detect(void)
+{
+	if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
+		return COMPACT_PORTABLE;
+	return compact_amx_permitted() ? COMPACT_AMX : COMPACT_AVX512_BF16;
+}
+
+/* The first call decides. Two threads that call it at the same time find the same. */
 enum compact_isa compact_isa(void)
 {
-	return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") ? COMPACT_AVX512_BF16
-	                                                                                                                        : COMPACT_PORTABLE;
+	static _Atomic int known;
+
+	if (!known)
+		known = 1 + (int)isa_detect();
+	return (enum compact_isa)(known - 1);
 }
 
 const struct compact_kernel *compact_kernel_of(enum compact_isa isa)
 {
-	return isa == COMPACT_AVX512_BF16 ? &compact_avx512 : &compact_portable;
+	static const struct compact_kernel *const kernels[] = {
+	    [COMPACT_PORTABLE] = &compact_portable, [COMPACT_AVX512_BF16] = &compact_avx512, [COMPACT_AMX] = &compact_amx};
+
+	return kernels[isa];
 }
 
 #else
@@ -80,6 +94,11 @@ const struct compact_kernel *compact_kernel_of(enum compact_isa isa)
 }
 
 #endif
+
+enum compact_isa compact_isa_pairwise(void)
+{
+	return compact_isa() == COMPACT_AMX ? COMPACT_AVX512_BF16 : compact_isa();
+}
 
 /* ---- tasks ---- */
 
@@ -142,14 +161,15 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 	int64_t pairs = compact_chunk_pairs(s->b, chunk), j = panel * NR, n = min64(NR, s->b->n - j), step = s->kernel->row(pairs);
 	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, across = s->g->ta == GEMM_T;
 	const void *b = compact_panel_at(s->b, chunk, panel);
-	float sum[MR * NR] __attribute__((aligned(64)));
+	int64_t mr = s->kernel->mr;
+	float sum[COMPACT_MR_AMX * NR] __attribute__((aligned(64)));
 
 	if (s->b->type == COMPACT_INT8) {
 		s->kernel->widen(wide, b, pairs);
 		b = wide;
 	}
-	for (int64_t i = i0; i < i1; i += MR) {
-		int64_t m = min64(MR, i1 - i);
+	for (int64_t i = i0; i < i1; i += mr) {
+		int64_t m = min64(mr, i1 - i);
 
 		for (int64_t r = 0; r < m; r++)
 			for (int64_t v = 0; v < n; v += 16)
@@ -163,24 +183,17 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 	}
 }
 
-/* Round one chunk of rows [i0, i1) of op(A): row by row, or, if A is stored transposed, in panels [pair][MR] of MR rows. */
+/* Round one chunk of rows [i0, i1) of op(A). */
 static void rows_round(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, char *rows)
 {
 	const struct compact_kernel *q = s->kernel;
 	int64_t kc = compact_chunk_len(s->b, chunk), step = q->row(compact_chunk_pairs(s->b, chunk)), lda = s->g->lda;
-	static const float zero[MR];
 
-	if (s->g->ta == GEMM_N) {
+	if (s->g->ta == GEMM_T)
+		q->across(rows, s->a + chunk * KC * lda + i0, lda, i1 - i0, kc);
+	else
 		for (int64_t i = i0; i < i1; i++)
 			q->round(rows + (i - i0) * step, s->a + i * lda + chunk * KC, kc);
-		return;
-	}
-	for (int64_t k = 0; k < kc; k += 2)
-		for (int64_t i = i0; i < i1; i += MR) {
-			const float *even = s->a + (chunk * KC + k) * lda + i;
-
-			q->across((char *)rows + (i - i0) * step + k / 2 * q->row(MR), even, k + 1 < kc ? even + lda : zero, min64(MR, i1 - i));
-		}
 }
 
 /* sums[i] = the sum of row i of op(A) over one chunk [+ sums[i]], for rows [i0, i1); A is transposed. */
@@ -212,6 +225,8 @@ static void task_tile(void *arg, int64_t task, int worker)
 	int64_t p1 = min64(p0 + s->np, compact_panel_count(s->b)), chunk = 0;
 	char *wide = s->own + (size_t)worker * OWN, *rows = wide + WIDE;
 
+	if (s->kernel->begin)
+		s->kernel->begin();
 	do { /* once for K = 0 */
 		rows_round(s, i0, i1, chunk, rows);
 		for (int64_t p = p0; p < p1; p++)
@@ -219,20 +234,22 @@ static void task_tile(void *arg, int64_t task, int worker)
 		if (!p0 && s->ep && s->ep->row_sums)
 			row_sums(s, i0, i1, chunk, s->ep->row_sums);
 	} while (++chunk * KC < s->b->k);
+	if (s->kernel->end)
+		s->kernel->end();
 }
 
 /* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. */
 static void job_cut(struct job *s, int workers)
 {
-	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = compact_panel_count(s->b);
+	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = compact_panel_count(s->b), mr = s->kernel->mr;
 
-	s->mc = min64(MC, ceil_div(s->g->m, MR) * MR);
+	s->mc = min64(MC, ceil_div(s->g->m, mr) * mr);
 	s->np = min64(PANELS, all);
 	while (ceil_div(s->g->m, s->mc) * ceil_div(all, s->np) < want) {
 		if (s->np > 4)
 			s->np = ceil_div(s->np, 2);
-		else if (s->mc > 4 * MR)
-			s->mc = ceil_div(s->mc / 2, MR) * MR;
+		else if (s->mc > 48)
+			s->mc = ceil_div(s->mc / 2, mr) * mr;
 		else if (s->np > 1)
 			s->np = ceil_div(s->np, 2);
 		else

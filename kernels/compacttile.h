@@ -6,28 +6,48 @@
 
 #include "kernels/compact.h"
 
-enum { COMPACT_MR = 12, COMPACT_PAIRS = GEMM_KC / 2 };
+enum {
+	COMPACT_MR = 12,     /* rows of a tile of the AVX-512 and the portable kernel */
+	COMPACT_MR_AMX = 32, /* of AMX's */
+	COMPACT_PAIRS = GEMM_KC / 2
+};
 
 struct compact_kernel {
+	int mr; /* rows of a tile */
+	/* Called by a thread before and after it uses `tile`; NULL: nothing to do. */
+	void (*begin)(void);
+	void (*end)(void);
 	/* Round k floats of x to bf16 in the tile's layout; an odd k is followed by zero. row(pairs) is the size of such a row in bytes, at most
 	 * GEMM_KC * 4. */
 	void (*round)(void *dst, const float *x, int64_t k);
 	int64_t (*row)(int64_t pairs);
 	/* Convert a panel of int8 to bf16. */
 	void (*widen)(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs);
-	/* sum [m][COMPACT_NR] = the rows at `a` times the panel b [pairs][COMPACT_NR], m in 1..COMPACT_MR */
+	/* sum [m][COMPACT_NR] = the rows at `a` times the panel b [pairs][COMPACT_NR], m in 1..mr. `a` has memory for mr rows. */
 	void (*tile)(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
-	/* For op(A) whose A is stored transposed: `across` rounds n <= COMPACT_MR numbers of two rows of A to pairs, which take row(COMPACT_MR) bytes;
-	 * `tile_across` is `tile` for rows that are stored so, pair by pair. */
-	void (*across)(void *dst, const float *even, const float *odd, int64_t n);
+	/* The same for op(A) whose A is stored transposed: `across` rounds n rows of op(A), which are columns of `a` (k, lda), as `tile_across` reads
+	 * them. Groups of mr rows lie mr * row(pairs) bytes apart. */
+	void (*across)(void *dst, const float *a, int64_t lda, int64_t n, int64_t k);
 	void (*tile_across)(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
 	/* Round n <= COMPACT_NR numbers of two rows of B, the first of which has the even k, to pairs of a panel. */
 	void (*weave)(uint32_t *dst, const float *even, const float *odd, int64_t n);
+	/* Round n <= COMPACT_NR columns of B, each stored contiguously, ldb floats after the one before, to the columns of a panel. Writes whole rows of
+	 * pairs; the columns from n on are zero, and so is the last number of an odd k. */
+	void (*columns)(uint32_t *dst, const float *b, int64_t ldb, int64_t n, int64_t k);
 };
 
 extern const struct compact_kernel compact_portable;
 #if defined(__x86_64__)
 extern const struct compact_kernel compact_avx512; /* only where the CPU has AVX512-BF16 and AVX512-BW */
+extern const struct compact_kernel compact_amx;    /* only where compact_isa() says so: AMX needs the system's permission */
+
+/* Asks the system for the permission to use AMX tiles in this process. True if the CPU has AMX-BF16 and the system agrees. */
+int compact_amx_permitted(void);
+
+/* Parts of compact_avx512 that compact_amx uses too. */
+void compact_avx512_widen(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs);
+void compact_avx512_weave(uint32_t *dst, const float *even, const float *odd, int64_t n);
+void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, int64_t n, int64_t k);
 #endif
 
 #endif

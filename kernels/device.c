@@ -105,8 +105,9 @@ int device_set_precision(struct device *d, enum precision p, struct err *e)
 	if (p == PRECISION_BF16 && is_float_cpu(d) && compact_isa() == COMPACT_PORTABLE)
 		return err_set(
 		    e, ERR_UNAVAILABLE,
-		    "precision bf16 needs a CPU with AVX512-BF16, which this one lacks; bf16-emulated gives the same numbers, slower than f32");
+		    "precision bf16 needs a CPU with AMX or AVX512-BF16, which this one lacks; bf16-emulated works on any CPU, slower than f32");
 	d->bf16_products = is_float_cpu(d) && (p == PRECISION_BF16 || p == PRECISION_BF16_EMULATED);
+	d->bf16_isa = (int)(p == PRECISION_BF16 ? compact_isa() : compact_isa_pairwise());
 	if (d->cublaslt)
 		cublaslt_allow_tf32(d->cublaslt, p == PRECISION_TF32);
 	return 0;

@@ -55,9 +55,9 @@ struct kernel {
  * F32            float
  * TF32           float, but products round their inputs to 10 bits (GPU)
  * BF16           GPU: values stored between operations, and weights read by products, are bfloat16; a transformer's residual stream is float.
- *                CPU with AVX512-BF16: values are stored in float, and the products of LINEAR and its gradients round their inputs to
- *                bfloat16 (kernels/gemm_bf16.h)
- * BF16_EMULATED  CPU: the numbers of BF16 on any CPU, slower than F32 */
+ *                CPU with AVX512-BF16 or AMX: values are stored in float, and the products of LINEAR and its gradients round their inputs
+ *                to bfloat16 (kernels/gemm_bf16.h)
+ * BF16_EMULATED  CPU: the numbers that BF16 has with AVX512-BF16, on any CPU */
 enum precision { PRECISION_F32, PRECISION_TF32, PRECISION_BF16, PRECISION_BF16_EMULATED, PRECISIONS };
 extern const char *const precision_names[PRECISIONS + 1]; /* f32 tf32 bf16 bf16-emulated, NULL */
 
@@ -80,6 +80,7 @@ struct device {
 	int compact;       /* LINEAR accepts w of DT_COMPACT, in host memory */
 	int invariant;     /* set by device_set_invariant */
 	int bf16_products; /* LINEAR and its gradients on floats round their inputs to bfloat16; set by device_set_precision on the CPU */
+	int bf16_isa;      /* enum compact_isa: the instructions of those products */
 	struct pool *pool; /* host threads; may be NULL */
 	const struct kernel *kernel[OP_COUNT];
 	struct cublaslt *cublaslt; /* for matrix products (kernels/cublaslt.h); NULL: none */

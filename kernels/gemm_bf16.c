@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/shortfloat.h"
 #include "kernels/compactrun.h"
 
 enum { NR = COMPACT_NR, KC = GEMM_KC };
@@ -24,21 +23,6 @@ static struct compact_panels panels_of(const struct gemm *g, const void *data)
 static size_t packed_bytes(const struct gemm *g)
 {
 	return (size_t)((g->n + NR - 1) / NR * NR * ((g->k + 1) / 2)) * sizeof(uint32_t);
-}
-
-/* Pack n columns of op(B), each stored contiguously, the first at b; the other columns are zero. */
-static void pack_columns(uint32_t *restrict dst, const float *b, int64_t ldb, int64_t n, int64_t kc)
-{
-	if (n < NR)
-		memset(dst, 0, (size_t)((kc + 1) / 2 * NR) * sizeof *dst);
-	for (int64_t j = 0; j < n; j++) {
-		const float *x = b + j * ldb;
-
-		for (int64_t k = 0; k + 1 < kc; k += 2)
-			dst[k / 2 * NR + j] = (uint32_t)f32_to_bf16(x[k]) | (uint32_t)f32_to_bf16(x[k + 1]) << 16;
-		if (kc % 2)
-			dst[kc / 2 * NR + j] = f32_to_bf16(x[kc - 1]);
-	}
 }
 
 /* Pack n columns of op(B), stored row by row, the first number at b; the other columns are zero. */
@@ -61,7 +45,7 @@ static void task_pack(void *arg, int64_t task, int worker)
 
 	(void)worker;
 	if (s->g->tb == GEMM_T)
-		pack_columns(dst, s->b + j * ldb + chunk * KC, ldb, n, kc);
+		s->kernel->columns(dst, s->b + j * ldb + chunk * KC, ldb, n, kc);
 	else
 		pack_rows(s->kernel, dst, s->b + chunk * KC * ldb + j, ldb, n, kc);
 }

@@ -2,8 +2,8 @@
  *
  * op(A) and op(B) are rounded to bf16, to nearest even; products of two such numbers are exact in float. An element of C depends only on its row of
  * op(A), its column of op(B) and K: within a chunk of GEMM_KC ks the products are added by fused multiply-adds from zero in the order k = 1, 0, 3,
- * 2, .. (that of the instruction VDPBF16PS), with a zero after an odd K, and the chunks' sums are added in order. M, N, strides, transposes, the
- * number of threads and the instruction set do not change the bits (the exception in kernels/compact.h applies here too). */
+ * 2, .. (that of the instruction VDPBF16PS), with a zero after an odd K, and the chunks' sums are added in order. M, N, strides, transposes and
+ * the number of threads do not change the bits; nor does the instruction set, but for the exceptions in kernels/compact.h (AMX). */
 #ifndef DDM_KERNELS_GEMM_BF16_H
 #define DDM_KERNELS_GEMM_BF16_H
 

@@ -55,7 +55,8 @@ static size_t product_scratch(const struct op_call *c, const struct gemm *g, int
 static void product_run(const struct op_call *c, const struct gemm *g, const struct epilogue *ep)
 {
 	if (c->device && c->device->bf16_products)
-		gemm_bf16_run(c->pool, compact_isa(), g, c->out[0].data, c->in[0].data, c->in[1].data, (const void *)ep, c->scratch);
+		gemm_bf16_run(c->pool, (enum compact_isa)c->device->bf16_isa, g, c->out[0].data, c->in[0].data, c->in[1].data, (const void *)ep,
+		              c->scratch);
 	else
 		REAL_NAME(gemm_run)(c->pool, g, c->out[0].data, c->in[0].data, c->in[1].data, ep, c->scratch);
 }

@@ -143,7 +143,7 @@ static void measure_bf16(struct bench *b, const struct work *w)
 	snprintf(faster, sizeof faster, "%s, beside f32", name);
 	if (!bench_wants(b, faster))
 		return;
-	start(&s, w, PRECISION_BF16_EMULATED);
+	start(&s, w, compact_isa() == COMPACT_PORTABLE ? PRECISION_BF16_EMULATED : PRECISION_BF16);
 	step = duty_of(&s);
 	if (bench_wants(b, name)) {
 		r = bench_read(b, &step, yard_bf16(b), .05, 4);

@@ -1,4 +1,4 @@
-/* The AVX-512 instructions of kernels/compact_avx512.c in plain C, so that a CPU without them can check that file: include this header, then the
+/* The AVX-512 instructions of kernels/compact_avx512.c and avx512.h in plain C, so that a CPU without them can check that file: include this header, then the
  * file. Semantics: Intel's Software Developer's Manual. VDPBF16PS and VCVTNEPS2BF16 take subnormal numbers as zero and round to nearest even,
  * whatever MXCSR says. The functions are not inlined: the unrolled tiles would be slow to compile. */
 #ifndef DDM_TESTS_EMULATE_AVX512_H
@@ -82,13 +82,6 @@ static __attribute__((noinline)) struct emulated_512 emulated_shift(struct emula
 	return v;
 }
 
-static __attribute__((noinline)) struct emulated_512 emulated_or(struct emulated_512 a, struct emulated_512 b)
-{
-	for (int i = 0; i < 16; i++)
-		a.lane[i] |= b.lane[i];
-	return a;
-}
-
 static __attribute__((noinline)) struct emulated_512 emulated_int8_to_int32(__m128i q)
 {
 	struct emulated_512 v;
@@ -104,15 +97,6 @@ static __attribute__((noinline)) struct emulated_512 emulated_int32_to_float(str
 {
 	for (int i = 0; i < 16; i++)
 		v.lane[i] = emulated_bits((float)(int32_t)v.lane[i]);
-	return v;
-}
-
-static __attribute__((noinline)) struct emulated_512 emulated_uint16_to_uint32(struct emulated_256 h)
-{
-	struct emulated_512 v;
-
-	for (int i = 0; i < 16; i++)
-		v.lane[i] = h.lane[i];
 	return v;
 }
 
@@ -144,6 +128,52 @@ static __attribute__((noinline)) struct emulated_256 emulated_round(struct emula
 	return h;
 }
 
+/* VCVTNE2PS2BF16: the numbers of b come first */
+static __attribute__((noinline)) struct emulated_512 emulated_round2(struct emulated_512 a, struct emulated_512 b)
+{
+	struct emulated_256 half[2] = {emulated_round(b), emulated_round(a)};
+	struct emulated_512 v;
+
+	memcpy(&v, half, sizeof v);
+	return v;
+}
+
+/* VPERMW */
+static __attribute__((noinline)) struct emulated_512 emulated_permute16(struct emulated_512 order, struct emulated_512 v)
+{
+	uint16_t from[32], index[32], to[32];
+
+	memcpy(from, &v, sizeof from);
+	memcpy(index, &order, sizeof index);
+	for (int i = 0; i < 32; i++)
+		to[i] = from[index[i] & 31];
+	memcpy(&v, to, sizeof v);
+	return v;
+}
+
+/* VPUNPCK: within each 128 bits, numbers of `size` lanes of the low or the high half of a and of b by turns */
+static __attribute__((noinline)) struct emulated_512 emulated_unpack(struct emulated_512 a, struct emulated_512 b, int size, int high)
+{
+	struct emulated_512 v;
+
+	for (int i = 0; i < 16; i++) {
+		int pair = i % 4 / (2 * size), from = i / 4 * 4 + (high ? 2 : 0) + pair * size + i % size;
+
+		v.lane[i] = i / size % 2 ? b.lane[from] : a.lane[from];
+	}
+	return v;
+}
+
+/* VSHUFI32X4: two parts of 128 bits of a, then two of b */
+static __attribute__((noinline)) struct emulated_512 emulated_shuffle128(struct emulated_512 a, struct emulated_512 b, int which)
+{
+	struct emulated_512 v;
+
+	for (int i = 0; i < 16; i++)
+		v.lane[i] = (i < 8 ? a : b).lane[(which >> i / 4 * 2 & 3) * 4 + i % 4];
+	return v;
+}
+
 /* VDPBF16PS: the product of the odd numbers is added first, then that of the even ones, each with one rounding. */
 static __attribute__((noinline)) struct emulated_512 emulated_dot(struct emulated_512 sum, struct emulated_512 a, struct emulated_512 b)
 {
@@ -169,14 +199,19 @@ static __attribute__((noinline)) struct emulated_512 emulated_dot(struct emulate
 #define _mm512_storeu_si512 emulated_storeu
 #define _mm512_setzero_ps() emulated_set1(0)
 #define _mm512_set1_epi32(x) emulated_set1((uint32_t)(x))
-#define _mm512_slli_epi32(v, n) emulated_shift(v, n)
 #define _mm512_srli_epi32(v, n) emulated_shift(v, -(n))
-#define _mm512_or_si512 emulated_or
 #define _mm512_cvtepi8_epi32 emulated_int8_to_int32
 #define _mm512_cvtepi32_ps emulated_int32_to_float
-#define _mm512_cvtepu16_epi32 emulated_uint16_to_uint32
 #define _mm512_mask_blend_epi16 emulated_blend16
 #define _mm512_cvtneps_pbh emulated_round
 #define _mm512_dpbf16_ps emulated_dot
+#define _mm512_cvtne2ps_pbh emulated_round2
+#define _mm512_permutexvar_epi16 emulated_permute16
+#define _mm512_unpacklo_epi32(a, b) emulated_unpack(a, b, 1, 0)
+#define _mm512_unpackhi_epi32(a, b) emulated_unpack(a, b, 1, 1)
+#define _mm512_unpacklo_epi64(a, b) emulated_unpack(a, b, 2, 0)
+#define _mm512_unpackhi_epi64(a, b) emulated_unpack(a, b, 2, 1)
+#define _mm512_shuffle_i32x4(a, b, which) emulated_shuffle128(a, b, which)
+#define _mm512_setzero_si512() emulated_set1(0)
 
 #endif

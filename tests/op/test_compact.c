@@ -15,6 +15,7 @@
 #include "kernels/device.h"
 #include "kernels/vmath.h"
 #include "tests/golden/compact_values.h"
+#include "tests/op/amx_order.h"
 
 /* 1 if a float product is added without rounding it first. */
 #ifdef __FMA__
@@ -50,17 +51,22 @@ static struct compact compact_of(enum compact_type type, int64_t n, int64_t k, c
 }
 
 /* Every instruction set to try: the portable one, then the CPU's own. */
-static int sets(enum compact_isa isa[2])
+static int sets(enum compact_isa isa[3])
 {
-	isa[0] = COMPACT_PORTABLE;
-	isa[1] = compact_isa();
-	return isa[1] == COMPACT_PORTABLE ? 1 : 2;
+	int n = 0;
+
+	isa[n++] = COMPACT_PORTABLE;
+	if (compact_isa_pairwise() != COMPACT_PORTABLE)
+		isa[n++] = compact_isa_pairwise();
+	if (compact_isa() == COMPACT_AMX)
+		isa[n++] = COMPACT_AMX;
+	return n;
 }
 
 static void bf16_is_pytorchs(void **state)
 {
 	float values[GOLDEN_BF16], back[GOLDEN_BF16], y, one = 1;
-	enum compact_isa isa[2];
+	enum compact_isa isa[3];
 	struct compact w;
 	void *scratch = memory(compact_scratch(NULL, 1), 1);
 
@@ -111,10 +117,9 @@ static float wave(int64_t i, float size)
 	return size * (float)sin(1.7 * (double)i + .3 * (double)(i % 7));
 }
 
-/* A copy (rows, k rounded up to even) of a matrix (rows, k) with row stride ld: rounded, and with the ks of each pair exchanged. */
-static float *exchanged(const float *x, int64_t rows, int64_t k, int64_t ld, float *scale)
+/* A copy (rows, `even`) of a matrix (rows, k) with row stride ld: rounded, and with the ks of each pair exchanged, or in order. */
+static float *rounded(const float *x, int64_t rows, int64_t k, int64_t ld, int64_t even, int in_order, float *scale)
 {
-	int64_t even = (k + 1) / 2 * 2;
 	float *out = memory((size_t)(rows * even), sizeof *out);
 
 	for (int64_t r = 0; r < rows; r++) {
@@ -125,7 +130,7 @@ static float *exchanged(const float *x, int64_t rows, int64_t k, int64_t ld, flo
 		if (scale)
 			scale[r] = most / 127;
 		for (int64_t i = 0; i < k; i++)
-			out[r * even + (i ^ 1)] = scale ? rintf(x[r * ld + i] / scale[r]) : bf16_to_f32(f32_to_bf16(x[r * ld + i]));
+			out[r * even + (in_order ? i : i ^ 1)] = scale ? rintf(x[r * ld + i] / scale[r]) : bf16_to_f32(f32_to_bf16(x[r * ld + i]));
 	}
 	return out;
 }
@@ -144,20 +149,23 @@ static float *dense(const float *x, int64_t rows, int64_t k, int64_t ld)
 	return out;
 }
 
-/* y (m, n) from gemm_run_f32, which sums over k in order. */
-static float *expected(const struct shape *s, enum compact_type type, const float *x, int64_t lda, const float *w, const float *bias,
-                       enum gemm_act act)
+/* y (m, n) from gemm_run_f32, which sums over k in order, or in the order of AMX. */
+static float *expected(const struct shape *s, enum compact_type type, enum compact_isa isa, const float *x, int64_t lda, const float *w,
+                       const float *bias, enum gemm_act act)
 {
-	int floats = type == COMPACT_F32 || type == COMPACT_VIEW;
-	int64_t even = floats ? s->k : (s->k + 1) / 2 * 2;
+	int floats = type == COMPACT_F32 || type == COMPACT_VIEW, amx = isa == COMPACT_AMX && !floats;
+	int64_t even = floats || amx ? s->k : (s->k + 1) / 2 * 2;
 	struct gemm g = {.tb = GEMM_T, .m = s->m, .n = s->n, .k = even, .lda = even, .ldb = even, .ldc = s->n};
 	float *scale = type == COMPACT_INT8 ? memory((size_t)s->n, sizeof *scale) : NULL;
-	float *a = floats ? dense(x, s->m, s->k, lda) : exchanged(x, s->m, s->k, lda, NULL);
-	float *b = floats ? dense(w, s->n, s->k, s->k) : exchanged(w, s->n, s->k, s->k, scale);
+	float *a = floats ? dense(x, s->m, s->k, lda) : rounded(x, s->m, s->k, lda, even, amx, NULL);
+	float *b = floats ? dense(w, s->n, s->k, s->k) : rounded(w, s->n, s->k, s->k, even, amx, scale);
 	float *y = memory((size_t)(s->m * s->n), sizeof *y);
 	void *scratch = memory(gemm_scratch_f32(&g, 1), 1);
 
-	gemm_run_f32(NULL, &g, y, a, b, NULL, scratch);
+	if (amx)
+		amx_product(y, s->n, a, b, s->m, s->n, s->k, 0);
+	else
+		gemm_run_f32(NULL, &g, y, a, b, NULL, scratch);
 	for (int64_t i = 0; i < s->m * s->n; i++) {
 		float z = scale ? y[i] * scale[i % s->n] : y[i];
 
@@ -194,7 +202,7 @@ static void check_product(const struct shape *s, enum compact_type type, int thr
 	scratch = memory(bytes + 64, 1);
 	memset(scratch, 0xff, bytes);
 	compact_run(p, isa, &c, s->m, y, ldc, x, lda, act == GEMM_LINEAR && threads == 2 ? NULL : &ep, scratch);
-	want = expected(s, type, x, lda, w, act == GEMM_LINEAR && threads == 2 ? NULL : ep.bias, act);
+	want = expected(s, type, isa, x, lda, w, act == GEMM_LINEAR && threads == 2 ? NULL : ep.bias, act);
 	for (int64_t r = 0; r < s->m; r++) {
 		assert_memory_equal(y + r * ldc, want + r * s->n, (size_t)s->n * sizeof *y);
 		assert_true(isnan(y[r * ldc + s->n]));
@@ -216,7 +224,7 @@ static void bits_of_the_float_product(void **state)
 {
 	static const struct shape shape[] = {{1, 1, 1},    {3, 1, 2},     {2, 37, 5},    {12, 32, 64},   {13, 33, 383},
 	                                     {7, 96, 384}, {25, 31, 385}, {193, 65, 33}, {64, 400, 770}, {211, 5, 1153}};
-	enum compact_isa isa[2];
+	enum compact_isa isa[3];
 	int n = sets(isa);
 
 	(void)state;
@@ -234,9 +242,9 @@ static void bits_of_the_float_product(void **state)
 static void extremes(void **state)
 {
 	enum { M = 30, N = 40, K = 50 };
-	float x[M * K], w[N * K], stored[N * K], y[2][M * N];
+	float x[M * K], w[N * K], stored[N * K], y[3][M * N];
 	struct compact c;
-	enum compact_isa isa[2];
+	enum compact_isa isa[3];
 	void *scratch = memory(compact_scratch(NULL, 1), 1);
 	int zeros = 0, small = 0;
 
@@ -249,8 +257,9 @@ static void extremes(void **state)
 	for (int s = 0, n = sets(isa); s < n; s++)
 		compact_run(NULL, isa[s], &c, M, y[s], N, x, K, NULL, scratch);
 #if defined(__x86_64__)
-	for (int i = 0; i < M * N && sets(isa) == 2; i++)
-		assert_true(fabsf(y[0][i] - y[1][i]) <= (FUSED ? 0 : K * 0x1p-126f));
+	for (int s = 1; s < sets(isa); s++)
+		for (int i = 0; i < M * N; i++)
+			assert_true(fabsf(y[0][i] - y[s][i]) <= (FUSED && isa[s] != COMPACT_AMX ? 0 : K * 0x1p-126f));
 	for (int i = 0; i < M * N; i++) {
 		zeros += y[0][i] == 0;
 		small += y[0][i] != 0 && fabsf(y[0][i]) < 0x1p-122f;
@@ -310,7 +319,7 @@ static void as_an_op(void **state)
 	call.out[0] = (struct array){y, DT_F32, 3, {B, T, N}, {T * N, N, 1}};
 	call.scratch = memory(k->scratch(&call, 1), 1);
 	k->run(&call);
-	want = expected(&(struct shape){B * T, N, K}, COMPACT_INT8, x, K + GAP, w, bias, GEMM_LINEAR);
+	want = expected(&(struct shape){B * T, N, K}, COMPACT_INT8, compact_isa(), x, K + GAP, w, bias, GEMM_LINEAR);
 	for (int i = 0; i < B * T * N; i++)
 		assert_true(y[i] == real_tanh(want[i]));
 	mem_free(want);

@@ -1,5 +1,5 @@
 /* The product of bf16 numbers for training: its bits are those of the float product of the rounded matrices with the two ks of each pair exchanged,
- * for every transpose, size, pool and instruction set of this CPU. Matrices lie in larger ones full of NaN, which must be neither read nor
+ * for every transpose, size, pool and instruction set of this CPU; those of AMX's order of adding where it has AMX. Matrices lie in larger ones full of NaN, which must be neither read nor
  * written. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +16,7 @@
 #include "kernels/device.h"
 #include "kernels/gemm_bf16.h"
 #include "kernels/peak.h"
+#include "tests/op/amx_order.h"
 
 enum { PAD = 3, GUARD = 64 };
 
@@ -44,15 +45,14 @@ static float at(const struct matrix *m, int trans, int64_t i, int64_t j)
 	return trans ? m->v[j * m->ld + i] : m->v[i * m->ld + j];
 }
 
-/* A matrix (rows, even) of m, or of its transpose if `trans`: rounded to bf16, with the ks of each pair exchanged. even is k rounded up to even. */
-static float *exchanged(const struct matrix *m, int trans, int64_t rows, int64_t k)
+/* A matrix (rows, even) of m, or of its transpose if `trans`: rounded to bf16, with the ks of each pair exchanged unless `in_order`. */
+static float *rounded(const struct matrix *m, int trans, int64_t rows, int64_t k, int64_t even, int in_order)
 {
-	int64_t even = (k + 1) / 2 * 2;
 	float *out = mem_zalloc((size_t)(rows * even + 1), sizeof *out);
 
 	for (int64_t i = 0; i < rows; i++)
 		for (int64_t j = 0; j < k; j++)
-			out[i * even + (j ^ 1)] = bf16_to_f32(f32_to_bf16(at(m, trans, i, j)));
+			out[i * even + (in_order ? j : j ^ 1)] = bf16_to_f32(f32_to_bf16(at(m, trans, i, j)));
 	return out;
 }
 
@@ -60,11 +60,14 @@ struct wanted {
 	float *c, *aux, *sums;
 };
 
-/* By the float product: op(A) and the transpose of op(B) as rows along k. The sums of op(A)'s rows are those of the float product itself. */
-static void expect(const struct wanted *w, const struct gemm *g, const struct matrix *a, const struct matrix *b, const struct gemm_epilogue_f32 *ep)
+/* By the float product: op(A) and the transpose of op(B) as rows along k; of AMX's product, which is in `c` already, only what follows it. The
+ * sums of op(A)'s rows are those of the float product itself. */
+static void expect(const struct wanted *w, const struct gemm *g, const struct matrix *a, const struct matrix *b, const struct gemm_epilogue_f32 *ep,
+                   enum compact_isa isa)
 {
-	int64_t even = (g->k + 1) / 2 * 2;
-	float *x = exchanged(a, g->ta == GEMM_T, g->m, g->k), *y = exchanged(b, g->tb == GEMM_N, g->n, g->k);
+	int amx = isa == COMPACT_AMX;
+	int64_t even = amx ? g->k : (g->k + 1) / 2 * 2;
+	float *x = rounded(a, g->ta == GEMM_T, g->m, g->k, even, amx), *y = rounded(b, g->tb == GEMM_N, g->n, g->k, even, amx);
 	struct gemm q = {.tb = GEMM_T, .m = g->m, .n = g->n, .k = even, .lda = even, .ldb = even, .ldc = g->ldc, .accumulate = g->accumulate};
 	struct gemm_epilogue_f32 own = *ep, sums = {.row_sums = w->sums};
 	float *unused = mem_zalloc((size_t)(g->m * g->ldc + 1), sizeof *unused);
@@ -72,6 +75,11 @@ static void expect(const struct wanted *w, const struct gemm *g, const struct ma
 
 	own.aux = ep->aux ? w->aux : NULL;
 	own.row_sums = NULL;
+	if (amx) {
+		amx_product(w->c, g->ldc, x, y, g->m, g->n, g->k, g->accumulate);
+		q.k = 0;
+		q.accumulate = 1;
+	}
 	gemm_run_f32(NULL, &q, w->c, x, y, &own, scratch);
 	if (ep->row_sums)
 		gemm_run_f32(NULL, g, unused, a->v, b->v, &sums, scratch);
@@ -119,7 +127,7 @@ static void check(const struct gemm *shape, int threads, enum compact_isa isa, e
 		ep.row_sums = mem_zalloc((size_t)g.m + 1, sizeof(float));
 	memset(scratch, 0xff, bytes);
 	memset(scratch + bytes, 0x5a, GUARD);
-	expect(&want, &g, &a, &b, &ep);
+	expect(&want, &g, &a, &b, &ep, isa);
 	gemm_bf16_run(p, isa, &g, c, a.v, b.v, &ep, scratch);
 	assert_memory_equal(c, want.c, count);
 	assert_memory_equal(aux, want.aux, count);
@@ -159,7 +167,7 @@ static void bits_are_those_of_rounded_floats(void **state)
 {
 	static const int threads[] = {1, 2, 5};
 	static const enum gemm_act acts[] = {GEMM_LINEAR, GEMM_SILU, GEMM_GELU, GEMM_RELU};
-	enum compact_isa sets[] = {COMPACT_PORTABLE, compact_isa()};
+	enum compact_isa sets[] = {COMPACT_PORTABLE, compact_isa_pairwise(), compact_isa()};
 
 	(void)state;
 	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)

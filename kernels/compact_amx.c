@@ -1,0 +1,155 @@
+/* The product with compact weights by AMX tiles. Builds for older CPUs include it too; compact_isa() asks compact_amx_permitted() first.
+ *
+ * TDPBF16PS adds to a sum the products of 16 pairs of ks: those of the even ks and those of the odd ks are added up apart, by fused multiply-adds
+ * from zero in ascending order, then both are added to each other, and the result to the sum. Subnormal numbers count as zero. (Intel, "Software
+ * Developer's Manual", volume 2.) */
+#include "kernels/compacttile.h"
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <immintrin.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef TARGET /* tests/op/test_compact_kernels.c emulates the instructions */
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+#endif
+
+#include "kernels/avx512.h"
+
+enum { TILE_ROWS = 16, DEEP = 16 /* pairs of ks in a tile */ };
+
+int compact_amx_permitted(void)
+{
+#ifdef __linux__
+	enum { REQUEST = 0x1023 /* ARCH_REQ_XCOMP_PERM */, TILES = 18 /* XFEATURE_XTILEDATA */, BF16 = 1 << 22, TILE = 1 << 24 };
+	unsigned a, b, c, d;
+
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & BF16) && (d & TILE) && !syscall(SYS_arch_prctl, REQUEST, TILES);
+#else
+	return 0;
+#endif
+}
+
+/* All eight tiles have 16 rows of 64 bytes: four sums of 16 x 16, two of A and two of B. */
+TARGET static void amx_begin(void)
+{
+	struct {
+		uint8_t palette, start_row, reserved[14];
+		uint16_t bytes[16];
+		uint8_t rows[16];
+	} layout = {.palette = 1};
+
+	for (int i = 0; i < 8; i++) {
+		layout.bytes[i] = 64;
+		layout.rows[i] = TILE_ROWS;
+	}
+	_tile_loadconfig(&layout);
+}
+
+TARGET static void amx_end(void)
+{
+	_tile_release();
+}
+
+/* Rows are as long as whole tiles. */
+static int64_t amx_row(int64_t pairs)
+{
+	return (pairs + DEEP - 1) / DEEP * DEEP * 4;
+}
+
+TARGET static void amx_round(void *dst, const float *x, int64_t k)
+{
+	for (int64_t i = 0; i < k; i += 2 * DEEP)
+		_mm512_storeu_si512((char *)dst + 2 * i, avx512_rounded(x + i, k - i));
+}
+
+/* Rows of op(A) lie as amx_round leaves them, so one `tile` serves both. */
+TARGET static void amx_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
+{
+	int64_t step = amx_row((k + 1) / 2);
+
+	for (int64_t at = 0; at < k; at += 2 * DEEP)
+		for (int64_t i = 0; i < n; i += TILE_ROWS) {
+			const float *x = a + at * lda + i;
+			__m512i r[16];
+
+			for (int p = 0; p < DEEP; p++)
+				r[p] = avx512_paired(x + 2 * p * lda, x + (2 * p + 1) * lda, n - i, k - at - 2 * p);
+			avx512_transpose(r);
+			for (int v = 0; v < TILE_ROWS && v < n - i; v++)
+				_mm512_storeu_si512((char *)dst + (i + v) * step + 2 * at, r[v]);
+		}
+}
+
+/* The sums of 32 or 16 rows with 16 more pairs, whose rows of b are `pitch` bytes apart. */
+#define DEEPER(a, step, b, pitch, both) \
+	do { \
+		_tile_loadd(4, a, step); \
+		_tile_loadd(6, b, pitch); \
+		_tile_loadd(7, (b) + 16, pitch); \
+		_tile_dpbf16ps(0, 4, 6); \
+		_tile_dpbf16ps(1, 4, 7); \
+		if (both) { \
+			_tile_loadd(5, (a) + TILE_ROWS * (step), step); \
+			_tile_dpbf16ps(2, 5, 6); \
+			_tile_dpbf16ps(3, 5, 7); \
+		} \
+	} while (0)
+
+/* The compiler does not know which memory the instructions for tiles read and write. */
+static inline void tiles_see_memory(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+TARGET __attribute__((always_inline)) static inline void sums_of(float *sum, const char *a, const uint32_t *b, int64_t pairs, int both)
+{
+	uint32_t rest[DEEP * COMPACT_NR] __attribute__((aligned(64)));
+	int64_t step = amx_row(pairs), p = 0;
+
+	tiles_see_memory();
+	_tile_zero(0);
+	_tile_zero(1);
+	_tile_zero(2);
+	_tile_zero(3);
+	for (; p + DEEP <= pairs; p += DEEP)
+		DEEPER(a + p * 4, step, b + p * COMPACT_NR, COMPACT_NR * 4, both);
+	if (p < pairs) { /* the rows at `a` end with zeros, but after the panel anything may follow */
+		memset(rest, 0, sizeof rest);
+		memcpy(rest, b + p * COMPACT_NR, (size_t)((pairs - p) * COMPACT_NR) * sizeof *rest);
+		tiles_see_memory();
+		DEEPER(a + p * 4, step, rest, COMPACT_NR * 4, both);
+	}
+	_tile_stored(0, sum, COMPACT_NR * 4);
+	_tile_stored(1, sum + 16, COMPACT_NR * 4);
+	if (both) {
+		_tile_stored(2, sum + TILE_ROWS * COMPACT_NR, COMPACT_NR * 4);
+		_tile_stored(3, sum + TILE_ROWS * COMPACT_NR + 16, COMPACT_NR * 4);
+	}
+	tiles_see_memory();
+}
+
+TARGET static void amx_tile(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+{
+	if (m > TILE_ROWS)
+		sums_of(sum, a, b, pairs, 1);
+	else
+		sums_of(sum, a, b, pairs, 0);
+}
+
+const struct compact_kernel compact_amx = {.mr = COMPACT_MR_AMX,
+                                           .begin = amx_begin,
+                                           .end = amx_end,
+                                           .round = amx_round,
+                                           .row = amx_row,
+                                           .widen = compact_avx512_widen,
+                                           .tile = amx_tile,
+                                           .across = amx_across,
+                                           .tile_across = amx_tile,
+                                           .weave = compact_avx512_weave,
+                                           .columns = compact_avx512_columns};
+
+#endif

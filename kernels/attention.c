@@ -3,11 +3,9 @@
  * the stored log of the denominator (Dao et al., "FlashAttention", 2022, section B.2). */
 #include <assert.h>
 
-#include "kernels/device.h"
-
+#include "kernels/attentionhead.h"
+#include "kernels/attention_bf16.h"
 #include "kernels/gemm.h"
-#include "kernels/lanes.h"
-#include "kernels/vmath.h"
 #include "kernels/walk.h"
 
 enum {
@@ -16,9 +14,6 @@ enum {
 	TASKS = 64,
 	ALIGN = 64 / sizeof(real)
 };
-
-/* Dimensions (B, T, heads, d) of an argument. */
-enum { SAMPLE, TOKEN, HEAD, CHANNEL };
 
 struct attention {
 	const struct op_call *c;
@@ -30,35 +25,6 @@ struct attention {
 	char *scratch;
 	size_t stride; /* of scratch, per worker */
 };
-
-/* One operand of one head: element (token, channel) is at[token * ld + channel]. */
-struct head {
-	real *at;
-	int64_t ld;
-};
-
-static struct head head_of(const struct array *a, int64_t b, int64_t h)
-{
-	return (struct head){(real *)a->data + b * a->stride[SAMPLE] + h * a->stride[HEAD], a->stride[TOKEN]};
-}
-
-/* Operands of the next item. hint_row prefetches row i of each while the current item is computed, because the hardware does not
- * prefetch a head's strided rows. */
-struct hint {
-	int n;
-	int64_t bytes;
-	struct head at[8];
-};
-
-static inline void hint_row(const struct hint *t, int64_t i)
-{
-	for (int j = 0; j < t->n; j++) {
-		const char *row = (const char *)(t->at[j].at + i * t->at[j].ld), *line = row - (uintptr_t)row % 64;
-
-		for (; line < row + t->bytes; line += 64)
-			__builtin_prefetch(line, 0, 2);
-	}
-}
 
 /* The number of queries of a block, about `most` at most. In the forward pass a block is a task. A small remainder is distributed over the
  * other blocks, because a block of its own would pack all keys once more. */
@@ -107,63 +73,6 @@ static size_t product_scratch(int64_t m, int64_t n, int64_t k, enum gemm_trans t
 	return (REAL_NAME(gemm_scratch)(&g, 1) + 63) / 64 * 64;
 }
 
-/* p = exp(scale s - shift) in place; returns the sum. */
-static real exp_row(real *p, real scale, real shift, int64_t n)
-{
-	lanes sum = {0}, v;
-	real e[LANES];
-	int64_t i = 0;
-
-	for (; i + LANES <= n; i += LANES) {
-		for (int j = 0; j < LANES; j++)
-			e[j] = real_exp_down(REAL_FMA(p[i + j], scale, -shift));
-		memcpy(p + i, e, sizeof e);
-		memcpy(&v, e, sizeof v);
-		sum += v;
-	}
-	if (i < n) {
-		for (int64_t j = i; j < n; j++)
-			p[j] = real_exp_down(REAL_FMA(p[j], scale, -shift));
-		sum += lanes_load(p + i, n - i);
-	}
-	return lanes_fold(sum);
-}
-
-/* Turn the scores of m queries into unnormalized weights, in place; store the weights' sums and the logs of the softmax's denominators. Query i
- * attends to at most `seen` + i keys; the other weights are 0. */
-static void softmax_rows(struct head p, real scale, int64_t m, int64_t n, int64_t seen, real *restrict sum, real *restrict lse,
-                         const struct hint *next)
-{
-	for (int64_t i = 0; i < m; i++) {
-		real *row = p.at + i * p.ld;
-		int64_t keys = seen + i < n ? seen + i : n;
-
-		hint_row(next, i);
-		lse[i] = lanes_max(row, keys) * scale;
-		sum[i] = exp_row(row, scale, lse[i], keys);
-		for (int64_t s = keys; s < n; s++)
-			row[s] = 0;
-	}
-	for (int64_t i = 0; i < m; i++)
-		lse[i] += real_log(sum[i]);
-	for (int64_t i = 0; i < m; i++)
-		sum[i] = 1 / sum[i];
-}
-
-/* Scale the scores of m queries from `first` on, and add the bias of head (b, h). */
-static void bias_rows(const struct attention *k, struct head p, int64_t b, int64_t h, int64_t first, int64_t m, int64_t n)
-{
-	const struct array *a = k->bias;
-
-	for (int64_t i = 0; i < m; i++) {
-		const real *add = (const real *)a->data + b * a->stride[0] + h * a->stride[1] + (first + i) * a->stride[2];
-		real *row = p.at + i * p.ld;
-
-		for (int64_t s = 0; s < n; s++)
-			row[s] = REAL_FMA(row[s], k->scale, add[s]);
-	}
-}
-
 static void scale_row(real *y, real f, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
@@ -202,7 +111,7 @@ static void attention_item(const struct attention *k, int64_t item, real *scratc
 	o.at += first * o.ld;
 	product(p, q, GEMM_N, key, GEMM_T, m, n, k->d, 0, rest);
 	if (k->bias)
-		bias_rows(k, p, b, h, first, m, n);
+		bias_rows(k->bias, p, k->scale, b, h, first, m, n);
 	softmax_rows(p, k->bias ? 1 : k->scale, m, n, k->causal ? first + 1 : n, share, log_sum, &next);
 	for (int64_t i = 0; i < m; i++)
 		lse[i * l->stride[2]] = log_sum[i];
@@ -234,10 +143,19 @@ static size_t attention_stride(const struct attention *k)
 	return (rounded(k->block * k->s) + 2 * rounded(k->block)) * sizeof(real) + (a > b ? a : b);
 }
 
+static int has_bf16_products(const struct op_call *c)
+{
+	return c->device && c->device->bf16_products;
+}
+
 static void attention_run(const struct op_call *c)
 {
 	struct attention k;
 
+	if (has_bf16_products(c)) {
+		attention_bf16_run(c);
+		return;
+	}
 	attention_init(&k, c, &c->in[0], &c->in[1], 128);
 	assert(k.scale > 0);
 	k.bias = c->nin > 3 && c->in[3].data ? &c->in[3] : NULL;
@@ -249,6 +167,8 @@ static size_t attention_scratch(const struct op_call *c, int workers)
 {
 	struct attention k;
 
+	if (has_bf16_products(c))
+		return attention_bf16_scratch(c, workers);
 	attention_init(&k, c, &c->in[0], &c->in[1], 128);
 	return attention_stride(&k) * (size_t)workers;
 }
@@ -281,7 +201,7 @@ static void grad_block(const struct attention *k, const struct grad_heads *g, co
 	product(p, q, GEMM_N, g->key, GEMM_T, m, n, k->d, 0, rest);
 	product(dp, dy, GEMM_N, g->v, GEMM_T, m, n, k->d, 0, rest);
 	if (k->bias)
-		bias_rows(k, p, g->b, g->h, first, m, n);
+		bias_rows(k->bias, p, k->scale, g->b, g->h, first, m, n);
 	for (int64_t i = 0; i < m; i++) {
 		int64_t seen = k->causal && first + i + 1 < n ? first + i + 1 : n;
 		real delta;
@@ -351,6 +271,10 @@ static void attention_grad_run(const struct op_call *c)
 {
 	struct attention k;
 
+	if (has_bf16_products(c)) {
+		attention_bf16_grad_run(c);
+		return;
+	}
 	attention_init(&k, c, &c->in[1], &c->in[2], 256);
 	k.bias = c->nin > 6 && c->in[6].data ? &c->in[6] : NULL;
 	k.stride = grad_stride(&k);
@@ -361,6 +285,8 @@ static size_t attention_grad_scratch(const struct op_call *c, int workers)
 {
 	struct attention k;
 
+	if (has_bf16_products(c))
+		return attention_bf16_grad_scratch(c, workers);
 	attention_init(&k, c, &c->in[1], &c->in[2], 256);
 	return grad_stride(&k) * (size_t)workers;
 }

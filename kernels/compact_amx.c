@@ -105,7 +105,7 @@ static inline void tiles_see_memory(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-TARGET __attribute__((always_inline)) static inline void sums_of(float *sum, const char *a, const uint32_t *b, int64_t pairs, int both)
+TARGET __attribute__((always_inline)) static inline void sums_of(float *sum, int64_t ld, const char *a, const uint32_t *b, int64_t pairs, int both)
 {
 	uint32_t rest[DEEP * COMPACT_NR] __attribute__((aligned(64)));
 	int64_t step = amx_row(pairs), p = 0;
@@ -123,21 +123,21 @@ TARGET __attribute__((always_inline)) static inline void sums_of(float *sum, con
 		tiles_see_memory();
 		DEEPER(a + p * 4, step, rest, COMPACT_NR * 4, both);
 	}
-	_tile_stored(0, sum, COMPACT_NR * 4);
-	_tile_stored(1, sum + 16, COMPACT_NR * 4);
+	_tile_stored(0, sum, ld * 4);
+	_tile_stored(1, sum + 16, ld * 4);
 	if (both) {
-		_tile_stored(2, sum + TILE_ROWS * COMPACT_NR, COMPACT_NR * 4);
-		_tile_stored(3, sum + TILE_ROWS * COMPACT_NR + 16, COMPACT_NR * 4);
+		_tile_stored(2, sum + TILE_ROWS * ld, ld * 4);
+		_tile_stored(3, sum + TILE_ROWS * ld + 16, ld * 4);
 	}
 	tiles_see_memory();
 }
 
-TARGET static void amx_tile(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+TARGET static void amx_tile(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
 {
 	if (m > TILE_ROWS)
-		sums_of(sum, a, b, pairs, 1);
+		sums_of(sum, ld, a, b, pairs, 1);
 	else
-		sums_of(sum, a, b, pairs, 0);
+		sums_of(sum, ld, a, b, pairs, 0);
 }
 
 const struct compact_kernel compact_amx = {.mr = COMPACT_MR_AMX,

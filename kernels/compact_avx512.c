@@ -51,8 +51,8 @@ TARGET void compact_avx512_widen(uint32_t *restrict dst, const int8_t *restrict 
 }
 
 /* Row i of a begins at a[i * rs], and its pairs are cs apart. */
-TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs, int m, int64_t rs,
-                                                                 int64_t cs)
+TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, int64_t ld, const uint32_t *a, const uint32_t *b, int64_t pairs, int m,
+                                                                 int64_t rs, int64_t cs)
 {
 	__m512 lo[COMPACT_MR], hi[COMPACT_MR];
 
@@ -73,39 +73,39 @@ TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, con
 	}
 #pragma GCC unroll 12
 	for (int i = 0; i < m; i++) {
-		_mm512_store_ps(sum + i * COMPACT_NR, lo[i]);
-		_mm512_store_ps(sum + i * COMPACT_NR + 16, hi[i]);
+		_mm512_storeu_ps(sum + i * ld, lo[i]);
+		_mm512_storeu_ps(sum + i * ld + 16, hi[i]);
 	}
 }
 
 #define ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #define TILE(m) \
-	TARGET static void rows_##m(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs) \
+	TARGET static void rows_##m(float *sum, int64_t ld, const uint32_t *a, const uint32_t *b, int64_t pairs) \
 	{ \
-		rows_of(sum, a, b, pairs, m, pairs, 1); \
+		rows_of(sum, ld, a, b, pairs, m, pairs, 1); \
 	} \
-	TARGET static void across_##m(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs) \
+	TARGET static void across_##m(float *sum, int64_t ld, const uint32_t *a, const uint32_t *b, int64_t pairs) \
 	{ \
-		rows_of(sum, a, b, pairs, m, 1, COMPACT_MR); \
+		rows_of(sum, ld, a, b, pairs, m, 1, COMPACT_MR); \
 	}
 ROWS(TILE)
 
-static void avx512_tile(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+static void avx512_tile(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
 {
 #define NAME(m) rows_##m,
-	static void (*const rows[])(float *, const uint32_t *, const uint32_t *, int64_t) = {ROWS(NAME)};
+	static void (*const rows[])(float *, int64_t, const uint32_t *, const uint32_t *, int64_t) = {ROWS(NAME)};
 #undef NAME
 
-	rows[m - 1](sum, a, b, pairs);
+	rows[m - 1](sum, ld, a, b, pairs);
 }
 
-static void avx512_tile_across(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+static void avx512_tile_across(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
 {
 #define NAME(m) across_##m,
-	static void (*const rows[])(float *, const uint32_t *, const uint32_t *, int64_t) = {ROWS(NAME)};
+	static void (*const rows[])(float *, int64_t, const uint32_t *, const uint32_t *, int64_t) = {ROWS(NAME)};
 #undef NAME
 
-	rows[m - 1](sum, a, b, pairs);
+	rows[m - 1](sum, ld, a, b, pairs);
 }
 
 TARGET void compact_avx512_weave(uint32_t *dst, const float *even, const float *odd, int64_t n)

@@ -59,9 +59,10 @@ static inline vreal even_of(const uint32_t *b)
 	return (vreal)(v << 16);
 }
 
-/* sum [m][NR] of m rows of a times a panel; the rows of sum are COMPACT_NR apart. Row i of a begins at a[2 * i * rs], and its pairs are 2 * cs
+/* sum [m][NR] of m rows of a times a panel; the rows of sum are ld apart. Row i of a begins at a[2 * i * rs], and its pairs are 2 * cs
  * apart. */
-static inline __attribute__((always_inline)) void rows_of(float *sum, const float *a, const uint32_t *b, int64_t pairs, int m, int64_t rs, int64_t cs)
+static inline __attribute__((always_inline)) void rows_of(float *sum, int64_t ld, const float *a, const uint32_t *b, int64_t pairs, int m, int64_t rs,
+                                                          int64_t cs)
 {
 	vreal lo[MR], hi[MR];
 
@@ -90,26 +91,26 @@ static inline __attribute__((always_inline)) void rows_of(float *sum, const floa
 	}
 #pragma GCC unroll 12
 	for (int i = 0; i < m; i++) {
-		v_store(sum + i * COMPACT_NR, lo[i]);
-		v_store(sum + i * COMPACT_NR + VLEN, hi[i]);
+		v_store(sum + i * ld, lo[i]);
+		v_store(sum + i * ld + VLEN, hi[i]);
 	}
 }
 
 #define TILE(m) \
-	static __attribute__((noinline)) void rows_##m(float *sum, const float *a, const uint32_t *b, int64_t pairs) \
+	static __attribute__((noinline)) void rows_##m(float *sum, int64_t ld, const float *a, const uint32_t *b, int64_t pairs) \
 	{ \
-		rows_of(sum, a, b, pairs, m, pairs, 1); \
+		rows_of(sum, ld, a, b, pairs, m, pairs, 1); \
 	} \
-	static __attribute__((noinline)) void across_##m(float *sum, const float *a, const uint32_t *b, int64_t pairs) \
+	static __attribute__((noinline)) void across_##m(float *sum, int64_t ld, const float *a, const uint32_t *b, int64_t pairs) \
 	{ \
-		rows_of(sum, a, b, pairs, m, 1, COMPACT_MR); \
+		rows_of(sum, ld, a, b, pairs, m, 1, COMPACT_MR); \
 	}
 TILE_HEIGHTS(TILE)
 
 static const struct {
 	int m;
-	void (*rows)(float *sum, const float *a, const uint32_t *b, int64_t pairs);
-	void (*across)(float *sum, const float *a, const uint32_t *b, int64_t pairs);
+	void (*rows)(float *sum, int64_t ld, const float *a, const uint32_t *b, int64_t pairs);
+	void (*across)(float *sum, int64_t ld, const float *a, const uint32_t *b, int64_t pairs);
 } tiles[] = {
 #define TILE_ENTRY(m) {m, rows_##m, across_##m},
     TILE_HEIGHTS(TILE_ENTRY)};
@@ -146,28 +147,28 @@ static void flush_end(unsigned old)
 #endif
 
 /* across: the rows of a lie pair by pair. */
-static void multiply(float *sum, const float *row, const uint32_t *b, int64_t pairs, int64_t m, int across)
+static void multiply(float *sum, int64_t ld, const float *row, const uint32_t *b, int64_t pairs, int64_t m, int across)
 {
 	unsigned mode = flush_begin();
 
 	for (size_t v = 0; m > 0; v++)
 		for (; m >= tiles[v].m; m -= tiles[v].m) {
 			for (int64_t j = 0; j < COMPACT_NR; j += NR)
-				(across ? tiles[v].across : tiles[v].rows)(sum + j, row, b + j, pairs);
+				(across ? tiles[v].across : tiles[v].rows)(sum + j, ld, row, b + j, pairs);
 			row += tiles[v].m * (across ? 1 : pairs) * 2;
-			sum += tiles[v].m * COMPACT_NR;
+			sum += tiles[v].m * ld;
 		}
 	flush_end(mode);
 }
 
-static void portable_tile(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+static void portable_tile(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
 {
-	multiply(sum, a, b, pairs, m, 0);
+	multiply(sum, ld, a, b, pairs, m, 0);
 }
 
-static void portable_tile_across(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+static void portable_tile_across(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
 {
-	multiply(sum, a, b, pairs, m, 1);
+	multiply(sum, ld, a, b, pairs, m, 1);
 }
 
 static uint32_t rounded_bits(float x)

@@ -51,6 +51,16 @@ void *compact_panel_at(const struct compact_panels *b, int64_t chunk, int64_t pa
 	return (char *)(uintptr_t)b->data + (size_t)(pair * 2 * NR) * (b->type == COMPACT_BF16 ? 2 : 1);
 }
 
+void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, const float *b, int64_t ldb, int64_t n, int64_t k)
+{
+	static const float zero[NR];
+
+	for (int64_t at = 0; at < k; at += 2, dst += NR) {
+		q->weave(dst, b + at * ldb, at + 1 < k ? b + (at + 1) * ldb : zero, n);
+		memset(dst + n, 0, (size_t)(NR - n) * sizeof *dst);
+	}
+}
+
 /* ---- instruction sets ---- */
 
 #if defined(__x86_64__)
@@ -174,7 +184,7 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 		for (int64_t r = 0; r < m; r++)
 			for (int64_t v = 0; v < n; v += 16)
 				__builtin_prefetch(s->c + (i + r) * s->g->ldc + j + v, 1);
-		(across ? s->kernel->tile_across : s->kernel->tile)(sum, rows + (i - i0) * step, b, pairs, m);
+		(across ? s->kernel->tile_across : s->kernel->tile)(sum, NR, rows + (i - i0) * step, b, pairs, m);
 		for (int64_t r = 0; r < m; r++)
 			if (n == NR)
 				row_finish(s, i + r, j, sum + r * NR, NR, add, last);

@@ -23,12 +23,13 @@ struct compact_kernel {
 	int64_t (*row)(int64_t pairs);
 	/* Convert a panel of int8 to bf16. */
 	void (*widen)(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs);
-	/* sum [m][COMPACT_NR] = the rows at `a` times the panel b [pairs][COMPACT_NR], m in 1..mr. `a` has memory for mr rows. */
-	void (*tile)(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
+	/* sum (m, COMPACT_NR), row stride ld, = the rows at `a` times the panel b [pairs][COMPACT_NR], m in 1..mr. `a` and `sum` have memory for mr
+	 * rows; what `sum` holds in rows from m on is undefined. */
+	void (*tile)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
 	/* The same for op(A) whose A is stored transposed: `across` rounds n rows of op(A), which are columns of `a` (k, lda), as `tile_across` reads
 	 * them. Groups of mr rows lie mr * row(pairs) bytes apart. */
 	void (*across)(void *dst, const float *a, int64_t lda, int64_t n, int64_t k);
-	void (*tile_across)(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
+	void (*tile_across)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
 	/* Round n <= COMPACT_NR numbers of two rows of B, the first of which has the even k, to pairs of a panel. */
 	void (*weave)(uint32_t *dst, const float *even, const float *odd, int64_t n);
 	/* Round n <= COMPACT_NR columns of B, each stored contiguously, ldb floats after the one before, to the columns of a panel. Writes whole rows of

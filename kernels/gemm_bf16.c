@@ -25,17 +25,6 @@ static size_t packed_bytes(const struct gemm *g)
 	return (size_t)((g->n + NR - 1) / NR * NR * ((g->k + 1) / 2)) * sizeof(uint32_t);
 }
 
-/* Pack n columns of op(B), stored row by row, the first number at b; the other columns are zero. */
-static void pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, const float *b, int64_t ldb, int64_t n, int64_t kc)
-{
-	static const float zero[NR];
-
-	for (int64_t k = 0; k < kc; k += 2, dst += NR) {
-		q->weave(dst, b + k * ldb, k + 1 < kc ? b + (k + 1) * ldb : zero, n);
-		memset(dst + n, 0, (size_t)(NR - n) * sizeof *dst);
-	}
-}
-
 static void task_pack(void *arg, int64_t task, int worker)
 {
 	const struct packing *s = arg;
@@ -47,7 +36,7 @@ static void task_pack(void *arg, int64_t task, int worker)
 	if (s->g->tb == GEMM_T)
 		s->kernel->columns(dst, s->b + j * ldb + chunk * KC, ldb, n, kc);
 	else
-		pack_rows(s->kernel, dst, s->b + chunk * KC * ldb + j, ldb, n, kc);
+		compact_pack_rows(s->kernel, dst, s->b + chunk * KC * ldb + j, ldb, n, kc);
 }
 
 /* The panels come first and keep the threads' memory aligned to 64, because a panel's row of pairs is 128 bytes. */

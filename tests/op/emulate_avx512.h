@@ -195,7 +195,7 @@ static __attribute__((noinline)) struct emulated_512 emulated_dot(struct emulate
 #define _mm512_loadu_si512 emulated_loadu
 #define _mm512_maskz_loadu_ps(mask, p) emulated_maskz_loadu(mask, p)
 #define _mm512_mask_storeu_epi32(p, mask, v) emulated_mask_storeu(p, mask, v)
-#define _mm512_store_ps emulated_storeu
+#define _mm512_storeu_ps emulated_storeu
 #define _mm512_storeu_si512 emulated_storeu
 #define _mm512_setzero_ps() emulated_set1(0)
 #define _mm512_set1_epi32(x) emulated_set1((uint32_t)(x))

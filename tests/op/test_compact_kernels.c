@@ -137,7 +137,7 @@ static void multiply(const struct compact_kernel *q, int across, const float *x,
 	if (q->begin)
 		q->begin();
 	for (int64_t i = 0; i < m; i += q->mr)
-		(across ? q->tile_across : q->tile)(sum + i * NR, rows + i * step, panel, pairs, m - i < q->mr ? m - i : q->mr);
+		(across ? q->tile_across : q->tile)(sum + i * NR, NR, rows + i * step, panel, pairs, m - i < q->mr ? m - i : q->mr);
 	if (q->end)
 		q->end();
 	mem_free(rows);

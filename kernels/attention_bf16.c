@@ -1,0 +1,417 @@
+/* ATTENTION and its gradient with bf16 products (kernels/attention_bf16.h), on the inner kernels of kernels/compacttile.h.
+ *
+ * The backward pass computes transposed scores, keys by queries: the weights and their gradients are then the left factors of dV and dK as they are,
+ * and each row of dV and dK is one product over all queries. Only dQ needs the other order. */
+#include "kernels/attention_bf16.h"
+
+#include <assert.h>
+
+#include "kernels/attentionhead.h"
+#include "kernels/compactrun.h"
+#include "kernels/walk.h"
+
+enum {
+	NR = COMPACT_NR,
+	QUERIES = 512,    /* most queries of an item of the forward pass; each item packs its head's keys and values */
+	SCORES = 1 << 17, /* most scores whose gradient the backward pass holds at a time, about */
+	FEWEST = 64,      /* queries of such a part, at least */
+	TASKS = 64
+};
+
+struct attention {
+	const struct op_call *c;
+	const struct compact_kernel *q;
+	int64_t heads, t, s, d; /* t, s: queries and keys of a head */
+	int64_t part;           /* queries that are computed together: of an item; in the gradient, of a step of an item */
+	int64_t parts;          /* in the forward pass, items of a head */
+	int64_t items, items_task;
+	int causal;
+	float scale;
+	const struct array *bias; /* NULL: none */
+	size_t stride;            /* of scratch, per worker */
+};
+
+static int64_t min64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t up(int64_t n, int64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Bytes of n numbers as columns of panels, each of k numbers; and of n rows of k numbers for `tile`. */
+static size_t panel_bytes(int64_t n, int64_t k)
+{
+	return (size_t)(up(n, NR) * ((k + 1) / 2)) * sizeof(uint32_t);
+}
+
+static size_t row_bytes(const struct compact_kernel *q, int64_t n, int64_t k)
+{
+	return (size_t)(up(n, q->mr) * q->row((k + 1) / 2) + 63) / 64 * 64;
+}
+
+/* Bytes of floats for the sums of n rows of m numbers: whole tiles. */
+static size_t sum_bytes(const struct compact_kernel *q, int64_t n, int64_t m)
+{
+	return (size_t)(up(n, q->mr) * up(m, NR)) * sizeof(float);
+}
+
+static void *carve(char **at, size_t bytes)
+{
+	void *p = *at;
+
+	*at += (bytes + 63) / 64 * 64;
+	return p;
+}
+
+/* The panel of columns from j on, of panels with k numbers to a column. */
+static uint32_t *panel_at(uint32_t *panels, int64_t j, int64_t k)
+{
+	return panels + j * ((k + 1) / 2);
+}
+
+/* Panels whose columns are the n rows of x, of k numbers. */
+static void pack_transposed(const struct attention *k, uint32_t *panels, struct head x, int64_t n)
+{
+	for (int64_t j = 0; j < n; j += NR)
+		k->q->columns(panel_at(panels, j, k->d), x.at + j * x.ld, x.ld, min64(NR, n - j), k->d);
+}
+
+/* Panels whose columns are those of x, which has n rows of d numbers. */
+static void pack(const struct attention *k, uint32_t *panels, struct head x, int64_t n)
+{
+	for (int64_t j = 0; j < k->d; j += NR)
+		compact_pack_rows(k->q, panel_at(panels, j, n), x.at + j, x.ld, min64(NR, k->d - j), n);
+}
+
+/* m rows of n numbers, for `tile`. */
+static void round_rows(const struct compact_kernel *q, char *rows, struct head x, int64_t m, int64_t n)
+{
+	for (int64_t i = 0; i < m; i++)
+		q->round(rows + i * q->row((n + 1) / 2), x.at + i * x.ld, n);
+}
+
+/* sum (m, n) = m <= mr rows times panels of n columns, each k numbers. */
+static void multiply(const struct compact_kernel *q, struct head sum, const char *rows, uint32_t *panels, int64_t m, int64_t n, int64_t k)
+{
+	for (int64_t j = 0; j < n; j += NR)
+		q->tile(sum.at + j, sum.ld, rows, panel_at(panels, j, k), (k + 1) / 2, m);
+}
+
+static struct head rows_from(struct head x, int64_t first)
+{
+	return (struct head){x.at + first * x.ld, x.ld};
+}
+
+static void attention_init(struct attention *k, const struct op_call *c, const struct array *q, const struct array *key)
+{
+	*k = (struct attention){.c = c,
+	                        .q = compact_kernel_of((enum compact_isa)c->device->bf16_isa),
+	                        .heads = q->shape[HEAD],
+	                        .t = q->shape[TOKEN],
+	                        .s = key->shape[TOKEN],
+	                        .d = q->shape[CHANNEL],
+	                        .causal = c->attr.attention.causal,
+	                        .scale = (float)c->attr.attention.scale};
+}
+
+/* ---- forward ---- */
+
+struct forward_room {
+	uint32_t *keys, *values; /* transposed; as they are */
+	char *queries, *weights; /* of one tile */
+	float *scores, *out, *share, *log_sum;
+};
+
+static size_t forward_layout(const struct attention *k, char *at, struct forward_room *r)
+{
+	char *start = at;
+
+	r->keys = carve(&at, panel_bytes(k->s, k->d));
+	r->values = carve(&at, panel_bytes(k->d, k->s));
+	r->queries = carve(&at, row_bytes(k->q, k->q->mr, k->d));
+	r->weights = carve(&at, row_bytes(k->q, k->q->mr, k->s));
+	r->scores = carve(&at, sum_bytes(k->q, k->q->mr, k->s));
+	r->out = carve(&at, sum_bytes(k->q, k->q->mr, k->d));
+	r->share = carve(&at, (size_t)k->q->mr * sizeof *r->share);
+	r->log_sum = carve(&at, (size_t)k->q->mr * sizeof *r->log_sum);
+	return (size_t)(at - start);
+}
+
+/* Queries [first, first + m) of head (b, h), m <= mr. */
+static void forward_tile(const struct attention *k, const struct forward_room *r, struct head q, struct head o, int64_t b, int64_t h, int64_t first,
+                         int64_t m)
+{
+	static const struct hint none;
+	const struct array *l = &k->c->out[1];
+	float *lse = (float *)l->data + b * l->stride[0] + h * l->stride[1] + first * l->stride[2];
+	struct head p = {r->scores, up(k->s, NR)}, sum = {r->out, up(k->d, NR)};
+	int64_t n = k->causal ? min64(k->s, first + m) : k->s;
+
+	round_rows(k->q, r->queries, rows_from(q, first), m, k->d);
+	multiply(k->q, p, r->queries, r->keys, m, n, k->d);
+	if (k->bias)
+		bias_rows(k->bias, p, k->scale, b, h, first, m, n);
+	softmax_rows(p, k->bias ? 1 : k->scale, m, n, k->causal ? first + 1 : n, r->share, r->log_sum, &none);
+	for (int64_t i = 0; i < m; i++) {
+		lse[i * l->stride[2]] = r->log_sum[i];
+		for (int64_t s = n; s < k->s; s++)
+			p.at[i * p.ld + s] = 0;
+	}
+	round_rows(k->q, r->weights, p, m, k->s);
+	multiply(k->q, sum, r->weights, r->values, m, k->d, k->s);
+	for (int64_t i = 0; i < m; i++)
+		for (int64_t j = 0; j < k->d; j++)
+			o.at[(first + i) * o.ld + j] = sum.at[i * sum.ld + j] * r->share[i];
+}
+
+static void forward_item(const struct attention *k, int64_t item, char *scratch)
+{
+	const struct op_call *c = k->c;
+	int64_t b = item / k->parts / k->heads, h = item / k->parts % k->heads, first = item % k->parts * k->part, end = min64(first + k->part, k->t);
+	struct forward_room r;
+
+	forward_layout(k, scratch, &r);
+	pack_transposed(k, r.keys, head_of(&c->in[1], b, h), k->s);
+	pack(k, r.values, head_of(&c->in[2], b, h), k->s);
+	for (; first < end; first += k->q->mr)
+		forward_tile(k, &r, head_of(&c->in[0], b, h), head_of(&c->out[0], b, h), b, h, first, min64(k->q->mr, end - first));
+}
+
+static void items_do(const struct attention *k, int64_t task, int worker, void (*fn)(const struct attention *, int64_t, char *))
+{
+	int64_t last = min64((task + 1) * k->items_task, k->items);
+
+	if (k->q->begin)
+		k->q->begin();
+	for (int64_t i = task * k->items_task; i < last; i++)
+		fn(k, i, (char *)k->c->scratch + (size_t)worker * k->stride);
+	if (k->q->end)
+		k->q->end();
+}
+
+static void forward_task(void *arg, int64_t task, int worker)
+{
+	items_do(arg, task, worker, forward_item);
+}
+
+static void items_run(struct attention *k, int64_t items, void (*fn)(void *, int64_t, int))
+{
+	k->items = items;
+	k->items_task = items / TASKS > 1 ? items / TASKS : 1;
+	walk_run(k->c, items * k->t * k->s, (items + k->items_task - 1) / k->items_task, fn, k);
+}
+
+/* Queries are cut evenly into whole tiles of 96, which both 32 and 12 divide. */
+static void forward_init(struct attention *k, const struct op_call *c)
+{
+	struct forward_room r;
+
+	attention_init(k, c, &c->in[0], &c->in[1]);
+	k->bias = c->nin > 3 && c->in[3].data ? &c->in[3] : NULL;
+	k->parts = (k->t + QUERIES - 1) / QUERIES;
+	k->part = up((k->t + k->parts - 1) / k->parts, 96);
+	k->stride = forward_layout(k, c->scratch, &r);
+}
+
+void attention_bf16_run(const struct op_call *c)
+{
+	struct attention k;
+
+	forward_init(&k, c);
+	assert(k.scale > 0);
+	items_run(&k, c->in[0].shape[SAMPLE] * k.heads * k.parts, forward_task);
+}
+
+size_t attention_bf16_scratch(const struct op_call *c, int workers)
+{
+	struct attention k;
+
+	forward_init(&k, c);
+	return k.stride * (size_t)workers;
+}
+
+/* ---- gradient ---- */
+
+struct backward_room {
+	char *keys, *values;                     /* (s) rows */
+	uint32_t *keys_across;                   /* panels whose columns are channels, over keys */
+	uint32_t *queries, *douts;               /* panels whose columns are queries of the part */
+	uint32_t *queries_across, *douts_across; /* panels whose columns are channels, over queries of the part */
+	float *lse, *delta;                      /* of the part's queries */
+	float *weights;                          /* (mr keys, part) */
+	float *slopes;                           /* (s, part): the gradient of the scores, transposed */
+	char *rows;                              /* (mr, part) rounded; later the slopes, (part, s) */
+	float *out;                              /* (mr, d) */
+};
+
+static size_t backward_layout(const struct attention *k, char *at, struct backward_room *r)
+{
+	const struct compact_kernel *q = k->q;
+	size_t tile = row_bytes(q, q->mr, k->part), across = row_bytes(q, k->part, k->s);
+	char *start = at;
+
+	r->keys = carve(&at, row_bytes(q, k->s, k->d));
+	r->values = carve(&at, row_bytes(q, k->s, k->d));
+	r->keys_across = carve(&at, panel_bytes(k->d, k->s));
+	r->queries = carve(&at, panel_bytes(k->part, k->d));
+	r->douts = carve(&at, panel_bytes(k->part, k->d));
+	r->queries_across = carve(&at, panel_bytes(k->d, k->part));
+	r->douts_across = carve(&at, panel_bytes(k->d, k->part));
+	r->lse = carve(&at, (size_t)up(k->part, NR) * sizeof *r->lse);
+	r->delta = carve(&at, (size_t)up(k->part, NR) * sizeof *r->delta);
+	r->weights = carve(&at, sum_bytes(q, q->mr, k->part));
+	r->slopes = carve(&at, sum_bytes(q, k->s, k->part));
+	r->rows = carve(&at, tile > across ? tile : across);
+	r->out = carve(&at, sum_bytes(q, q->mr, k->d));
+	return (size_t)(at - start);
+}
+
+struct grad_heads {
+	int64_t b, h;
+	struct head dy, q, key, v, o, dq, dk, dv;
+};
+
+/* y (m, d) = x [+ y]. */
+static void store_rows(struct head y, struct head x, int64_t m, int64_t d, int add)
+{
+	for (int64_t i = 0; i < m; i++)
+		for (int64_t j = 0; j < d; j++)
+			y.at[i * y.ld + j] = add ? y.at[i * y.ld + j] + x.at[i * x.ld + j] : x.at[i * x.ld + j];
+}
+
+/* For one key and n queries: p = exp(scale s - lse), ds = scale p (dp - delta), both in place. */
+static void grad_row(float *restrict p, float *restrict dp, float unit, float scale, const float *restrict lse, const float *restrict delta,
+                     int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		p[i] = real_exp_down(REAL_FMA(p[i], unit, -lse[i]));
+		dp[i] = scale * (p[i] * (dp[i] - delta[i]));
+	}
+}
+
+/* Scale the scores of a key, and add the bias of n queries from `first` on. */
+static void bias_column(const struct attention *k, const struct grad_heads *g, float *p, int64_t key, int64_t first, int64_t n)
+{
+	const struct array *a = k->bias;
+	const float *add = (const float *)a->data + g->b * a->stride[0] + g->h * a->stride[1] + first * a->stride[2] + key;
+
+	for (int64_t i = 0; i < n; i++)
+		p[i] = REAL_FMA(p[i], k->scale, add[i * a->stride[2]]);
+}
+
+/* dK and dV of keys [at, at + m) from queries [first, first + n), and the gradient of their scores. */
+static void backward_keys(const struct attention *k, const struct backward_room *r, const struct grad_heads *g, int64_t at, int64_t m, int64_t first,
+                          int64_t n)
+{
+	const struct compact_kernel *q = k->q;
+	int64_t row = q->row((k->d + 1) / 2), ld = up(k->part, NR);
+	struct head p = {r->weights, ld}, ds = {r->slopes + at * ld, ld}, sum = {r->out, up(k->d, NR)};
+
+	multiply(q, p, r->keys + at * row, r->queries, m, n, k->d);
+	multiply(q, ds, r->values + at * row, r->douts, m, n, k->d);
+	for (int64_t i = 0; i < m; i++) {
+		float *pi = p.at + i * ld, *dsi = ds.at + i * ld;
+		int64_t blind = k->causal ? min64(n, at + i > first ? at + i - first : 0) : 0; /* queries that do not see this key */
+
+		if (k->bias)
+			bias_column(k, g, pi, at + i, first, n);
+		memset(pi, 0, (size_t)blind * sizeof *pi);
+		memset(dsi, 0, (size_t)blind * sizeof *dsi);
+		grad_row(pi + blind, dsi + blind, k->bias ? 1 : k->scale, k->scale, r->lse + blind, r->delta + blind, n - blind);
+	}
+	round_rows(q, r->rows, p, m, n);
+	multiply(q, sum, r->rows, r->douts_across, m, k->d, n);
+	store_rows(rows_from(g->dv, at), sum, m, k->d, first > 0);
+	round_rows(q, r->rows, ds, m, n);
+	multiply(q, sum, r->rows, r->queries_across, m, k->d, n);
+	store_rows(rows_from(g->dk, at), sum, m, k->d, first > 0);
+}
+
+/* Queries [first, first + n) of a head, n <= part. */
+static void backward_part(const struct attention *k, const struct backward_room *r, const struct grad_heads *g, int64_t first, int64_t n)
+{
+	const struct compact_kernel *q = k->q;
+	const struct array *l = &k->c->in[5];
+	const float *lse = (const float *)l->data + g->b * l->stride[0] + g->h * l->stride[1] + first * l->stride[2];
+	struct head query = rows_from(g->q, first), dy = rows_from(g->dy, first), o = rows_from(g->o, first), sum = {r->out, up(k->d, NR)};
+	int64_t ld = up(k->part, NR), row = q->row((k->s + 1) / 2);
+
+	pack_transposed(k, r->queries, query, n);
+	pack_transposed(k, r->douts, dy, n);
+	pack(k, r->queries_across, query, n);
+	pack(k, r->douts_across, dy, n);
+	for (int64_t i = 0; i < n; i++) {
+		r->lse[i] = lse[i * l->stride[2]];
+		r->delta[i] = lanes_dot(dy.at + i * dy.ld, o.at + i * o.ld, k->d);
+	}
+	for (int64_t at = 0; at < k->s; at += q->mr)
+		backward_keys(k, r, g, at, min64(q->mr, k->s - at), first, n);
+	q->across(r->rows, r->slopes, ld, n, k->s);
+	for (int64_t i = 0; i < n; i += q->mr) {
+		int64_t m = min64(q->mr, n - i);
+
+		for (int64_t j = 0; j < k->d; j += NR)
+			q->tile_across(sum.at + j, sum.ld, r->rows + i * row, panel_at(r->keys_across, j, k->s), (k->s + 1) / 2, m);
+		store_rows(rows_from(g->dq, first + i), sum, m, k->d, 0);
+	}
+}
+
+static void backward_item(const struct attention *k, int64_t item, char *scratch)
+{
+	const struct op_call *c = k->c;
+	int64_t b = item / k->heads, h = item % k->heads;
+	struct backward_room r;
+	struct grad_heads g = {.b = b,
+	                       .h = h,
+	                       .dy = head_of(&c->in[0], b, h),
+	                       .q = head_of(&c->in[1], b, h),
+	                       .key = head_of(&c->in[2], b, h),
+	                       .v = head_of(&c->in[3], b, h),
+	                       .o = head_of(&c->in[4], b, h),
+	                       .dq = head_of(&c->out[0], b, h),
+	                       .dk = head_of(&c->out[1], b, h),
+	                       .dv = head_of(&c->out[2], b, h)};
+
+	backward_layout(k, scratch, &r);
+	round_rows(k->q, r.keys, g.key, k->s, k->d);
+	round_rows(k->q, r.values, g.v, k->s, k->d);
+	pack(k, r.keys_across, g.key, k->s);
+	for (int64_t first = 0; first < k->t; first += k->part)
+		backward_part(k, &r, &g, first, min64(k->part, k->t - first));
+}
+
+static void backward_task(void *arg, int64_t task, int worker)
+{
+	items_do(arg, task, worker, backward_item);
+}
+
+static void backward_init(struct attention *k, const struct op_call *c)
+{
+	struct backward_room r;
+	int64_t most;
+
+	attention_init(k, c, &c->in[1], &c->in[2]);
+	k->bias = c->nin > 6 && c->in[6].data ? &c->in[6] : NULL;
+	most = SCORES / k->s / NR * NR;
+	k->part = min64(most > FEWEST ? most : FEWEST, up(k->t, NR));
+	k->stride = backward_layout(k, c->scratch, &r);
+}
+
+void attention_bf16_grad_run(const struct op_call *c)
+{
+	struct attention k;
+
+	backward_init(&k, c);
+	items_run(&k, c->in[0].shape[SAMPLE] * k.heads, backward_task);
+}
+
+size_t attention_bf16_grad_scratch(const struct op_call *c, int workers)
+{
+	struct attention k;
+
+	backward_init(&k, c);
+	return k.stride * (size_t)workers;
+}

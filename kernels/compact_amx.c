@@ -1,7 +1,7 @@
 /* The product with compact weights by AMX tiles. Builds for older CPUs include it too; compact_isa() asks compact_amx_permitted() first.
  *
  * TDPBF16PS adds to a sum the products of 16 pairs of ks: those of the even ks and those of the odd ks are added up apart, by fused multiply-adds
- * from zero in ascending order, then both are added to each other, and the result to the sum. Subnormal numbers count as zero. (Intel, "Software
+ * from zero in ascending order, then both are added to each other, and the result to the sum, which goes on from one chunk of ks to the next. Subnormal numbers count as zero. (Intel, "Software
  * Developer's Manual", volume 2.) */
 #include "kernels/compacttile.h"
 
@@ -19,7 +19,7 @@
 
 #include "kernels/avx512.h"
 
-enum { TILE_ROWS = 16, DEEP = 16 /* pairs of ks in a tile */ };
+enum { TILE_ROWS = 16, DEEP = COMPACT_DEEP };
 
 int compact_amx_permitted(void)
 {
@@ -105,23 +105,38 @@ static inline void tiles_see_memory(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-TARGET __attribute__((always_inline)) static inline void sums_of(float *sum, int64_t ld, const char *a, const uint32_t *b, int64_t pairs, int both)
+TARGET __attribute__((always_inline)) static inline void sums_of(float *sum, int64_t ld, const char *a, const uint32_t *b, int64_t pairs, int both,
+                                                                 int add, void (*beside)(void *), void *arg)
 {
 	uint32_t rest[DEEP * COMPACT_NR] __attribute__((aligned(64)));
 	int64_t step = amx_row(pairs), p = 0;
 
 	tiles_see_memory();
-	_tile_zero(0);
-	_tile_zero(1);
-	_tile_zero(2);
-	_tile_zero(3);
-	for (; p + DEEP <= pairs; p += DEEP)
+	if (add) {
+		_tile_loadd(0, sum, ld * 4);
+		_tile_loadd(1, sum + 16, ld * 4);
+		if (both) {
+			_tile_loadd(2, sum + TILE_ROWS * ld, ld * 4);
+			_tile_loadd(3, sum + TILE_ROWS * ld + 16, ld * 4);
+		}
+	} else {
+		_tile_zero(0);
+		_tile_zero(1);
+		_tile_zero(2);
+		_tile_zero(3);
+	}
+	for (; p + DEEP <= pairs; p += DEEP) {
 		DEEPER(a + p * 4, step, b + p * COMPACT_NR, COMPACT_NR * 4, both);
+		if (beside)
+			beside(arg);
+	}
 	if (p < pairs) { /* the rows at `a` end with zeros, but after the panel anything may follow */
 		memset(rest, 0, sizeof rest);
 		memcpy(rest, b + p * COMPACT_NR, (size_t)((pairs - p) * COMPACT_NR) * sizeof *rest);
 		tiles_see_memory();
 		DEEPER(a + p * 4, step, rest, COMPACT_NR * 4, both);
+		if (beside)
+			beside(arg);
 	}
 	_tile_stored(0, sum, ld * 4);
 	_tile_stored(1, sum + 16, ld * 4);
@@ -132,12 +147,21 @@ TARGET __attribute__((always_inline)) static inline void sums_of(float *sum, int
 	tiles_see_memory();
 }
 
+TARGET static void amx_tile_add(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m, int add, void (*beside)(void *),
+                                void *arg)
+{
+	if (m > TILE_ROWS)
+		sums_of(sum, ld, a, b, pairs, 1, add, beside, arg);
+	else
+		sums_of(sum, ld, a, b, pairs, 0, add, beside, arg);
+}
+
 TARGET static void amx_tile(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
 {
 	if (m > TILE_ROWS)
-		sums_of(sum, ld, a, b, pairs, 1);
+		sums_of(sum, ld, a, b, pairs, 1, 0, NULL, NULL);
 	else
-		sums_of(sum, ld, a, b, pairs, 0);
+		sums_of(sum, ld, a, b, pairs, 0, 0, NULL, NULL);
 }
 
 const struct compact_kernel compact_amx = {.mr = COMPACT_MR_AMX,
@@ -147,6 +171,7 @@ const struct compact_kernel compact_amx = {.mr = COMPACT_MR_AMX,
                                            .row = amx_row,
                                            .widen = compact_avx512_widen,
                                            .tile = amx_tile,
+                                           .tile_add = amx_tile_add,
                                            .across = amx_across,
                                            .tile_across = amx_tile,
                                            .weave = compact_avx512_weave,

@@ -9,10 +9,11 @@
 enum {
 	NR = COMPACT_NR,
 	KC = GEMM_KC,
-	MC = 192,       /* rows of a task, at most: whole tiles of every kernel */
-	PANELS = 12,    /* panels of a task, at most; each task rounds its rows of op(A), so few panels would be slow */
-	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
-	SUMMED = 48     /* rows of op(A) summed together */
+	MC = 192,        /* rows of a task, at most: whole tiles of every kernel */
+	PANELS = 12,     /* panels of a task, at most; each task rounds its rows of op(A), so few panels would be slow */
+	PANELS_AMX = 48, /* beside its product, rounding takes longer */
+	TASKS_EACH = 4,  /* with fewer tasks per worker, tasks are made smaller */
+	SUMMED = 48      /* rows of op(A) summed together */
 };
 _Static_assert(MC % COMPACT_MR == 0 && MC % COMPACT_MR_AMX == 0, "a task is whole tiles");
 
@@ -132,13 +133,14 @@ size_t compact_own_bytes(void)
 	return OWN;
 }
 
-/* Add the earlier chunks or the old C, and with `last` apply scale, bias and activation. Inlined for a constant n in the common case. */
-static inline __attribute__((always_inline)) void row_finish(const struct job *s, int64_t i, int64_t j, const float *restrict sum, int64_t n, int add,
+/* Add the earlier chunks or the old C, and with `last` apply scale, bias and activation. `sum` may be the row of C. Inlined for a constant n in the
+ * common case. */
+static inline __attribute__((always_inline)) void row_finish(const struct job *s, int64_t i, int64_t j, const float *sum, int64_t n, int add,
                                                              int last)
 {
 	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;
 	const float *scale = last && s->b->scale ? s->b->scale + j : NULL, *bias = ep && ep->bias ? ep->bias + j : NULL;
-	float *restrict c = s->c + i * s->g->ldc + j, z[NR];
+	float *c = s->c + i * s->g->ldc + j, z[NR];
 	enum gemm_act act = ep ? ep->act : GEMM_LINEAR;
 
 	for (int64_t v = 0; v < n; v++)
@@ -165,25 +167,29 @@ static inline __attribute__((always_inline)) void row_finish(const struct job *s
 			c[v] = z[v];
 }
 
+static void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n)
+{
+	for (int64_t r = 0; r < m; r++)
+		for (int64_t v = 0; v < n; v += 16)
+			__builtin_prefetch(s->c + (i + r) * s->g->ldc + j + v, 1);
+}
+
 /* Compute one panel's columns of rows [i0, i1), one chunk of K. */
 static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t panel, const char *rows, void *wide)
 {
 	int64_t pairs = compact_chunk_pairs(s->b, chunk), j = panel * NR, n = min64(NR, s->b->n - j), step = s->kernel->row(pairs);
 	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, across = s->g->ta == GEMM_T;
 	const void *b = compact_panel_at(s->b, chunk, panel);
-	int64_t mr = s->kernel->mr;
-	float sum[COMPACT_MR_AMX * NR] __attribute__((aligned(64)));
+	float sum[COMPACT_MR * NR] __attribute__((aligned(64)));
 
 	if (s->b->type == COMPACT_INT8) {
 		s->kernel->widen(wide, b, pairs);
 		b = wide;
 	}
-	for (int64_t i = i0; i < i1; i += mr) {
-		int64_t m = min64(mr, i1 - i);
+	for (int64_t i = i0; i < i1; i += COMPACT_MR) {
+		int64_t m = min64(COMPACT_MR, i1 - i);
 
-		for (int64_t r = 0; r < m; r++)
-			for (int64_t v = 0; v < n; v += 16)
-				__builtin_prefetch(s->c + (i + r) * s->g->ldc + j + v, 1);
+		prefetch_rows(s, i, j, m, n);
 		(across ? s->kernel->tile_across : s->kernel->tile)(sum, NR, rows + (i - i0) * step, b, pairs, m);
 		for (int64_t r = 0; r < m; r++)
 			if (n == NR)
@@ -191,6 +197,76 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 			else
 				row_finish(s, i + r, j, sum + r * NR, n, add, last);
 	}
+}
+
+/* ---- tasks by tile_add ---- */
+
+/* A tile that has been multiplied and whose rows are still to be finished and stored; the next tile's product is computed meanwhile. */
+struct unfinished {
+	const struct job *s;
+	int64_t i, j, m, n, done, each; /* rows [i, i + m), columns [j, j + n); rows done, and rows to finish at a time */
+	float *sum;
+	int last;
+};
+
+static void finish_some(void *arg)
+{
+	struct unfinished *u = arg;
+
+	for (int64_t end = min64(u->done + u->each, u->m); u->done < end; u->done++)
+		if (u->n == NR)
+			row_finish(u->s, u->i + u->done, u->j, u->sum + u->done * NR, NR, 0, u->last);
+		else
+			row_finish(u->s, u->i + u->done, u->j, u->sum + u->done * NR, u->n, 0, u->last);
+}
+
+static void finish_rest(struct unfinished *u)
+{
+	u->each = u->m;
+	finish_some(u);
+}
+
+static int has_epilogue(const struct job *s)
+{
+	return s->b->scale || (s->ep && (s->ep->bias || s->ep->aux || s->ep->act != GEMM_LINEAR));
+}
+
+/* Panels [p0, p1) of rows [i0, i1), one chunk of K. Whole tiles without an epilogue are computed in place; others in one of two memories, so that the
+ * tile before is finished beside the product. */
+static void panels_add(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t p0, int64_t p1, const char *rows, void *wide)
+{
+	int64_t pairs = compact_chunk_pairs(s->b, chunk), step = s->kernel->row(pairs), mr = s->kernel->mr, steps = ceil_div(pairs, COMPACT_DEEP);
+	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, turn = 0;
+	float sums[2][COMPACT_MR_AMX * NR] __attribute__((aligned(64)));
+	struct unfinished u = {.s = s};
+
+	for (int64_t p = p0; p < p1; p++) {
+		const void *b = compact_panel_at(s->b, chunk, p);
+		int64_t j = p * NR, n = min64(NR, s->b->n - j);
+
+		if (s->b->type == COMPACT_INT8) {
+			s->kernel->widen(wide, b, pairs);
+			b = wide;
+		}
+		for (int64_t i = i0; i < i1; i += mr) {
+			int64_t m = min64(mr, i1 - i), ldc = s->g->ldc;
+			int in_place = m == mr && n == NR && !(last && has_epilogue(s));
+			float *c = s->c + i * ldc + j, *sum = sums[turn];
+
+			prefetch_rows(s, i, j, m, n);
+			for (int64_t r = 0; add && !in_place && r < m; r++)
+				memcpy(sum + r * NR, c + r * ldc, (size_t)n * sizeof *sum);
+			s->kernel->tile_add(in_place ? c : sum, in_place ? ldc : NR, rows + (i - i0) * step, b, pairs, m, add,
+			                    u.done < u.m ? finish_some : NULL, &u);
+			finish_rest(&u);
+			if (in_place)
+				continue;
+			u = (struct unfinished){
+			    .s = s, .i = i, .j = j, .m = m, .n = n, .each = ceil_div(m, steps > 0 ? steps : 1), .sum = sum, .last = last};
+			turn = !turn;
+		}
+	}
+	finish_rest(&u);
 }
 
 /* Round one chunk of rows [i0, i1) of op(A). */
@@ -239,8 +315,11 @@ static void task_tile(void *arg, int64_t task, int worker)
 		s->kernel->begin();
 	do { /* once for K = 0 */
 		rows_round(s, i0, i1, chunk, rows);
-		for (int64_t p = p0; p < p1; p++)
-			panel_run(s, i0, i1, chunk, p, rows, wide);
+		if (s->kernel->tile_add)
+			panels_add(s, i0, i1, chunk, p0, p1, rows, wide);
+		else
+			for (int64_t p = p0; p < p1; p++)
+				panel_run(s, i0, i1, chunk, p, rows, wide);
 		if (!p0 && s->ep && s->ep->row_sums)
 			row_sums(s, i0, i1, chunk, s->ep->row_sums);
 	} while (++chunk * KC < s->b->k);
@@ -254,7 +333,7 @@ static void job_cut(struct job *s, int workers)
 	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = compact_panel_count(s->b), mr = s->kernel->mr;
 
 	s->mc = min64(MC, ceil_div(s->g->m, mr) * mr);
-	s->np = min64(PANELS, all);
+	s->np = min64(s->kernel->mr == COMPACT_MR_AMX ? PANELS_AMX : PANELS, all);
 	while (ceil_div(s->g->m, s->mc) * ceil_div(all, s->np) < want) {
 		if (s->np > 4)
 			s->np = ceil_div(s->np, 2);

@@ -9,6 +9,7 @@
 enum {
 	COMPACT_MR = 12,     /* rows of a tile of the AVX-512 and the portable kernel */
 	COMPACT_MR_AMX = 32, /* of AMX's */
+	COMPACT_DEEP = 16,   /* pairs of ks in a tile of AMX */
 	COMPACT_PAIRS = GEMM_KC / 2
 };
 
@@ -26,7 +27,11 @@ struct compact_kernel {
 	/* sum (m, COMPACT_NR), row stride ld, = the rows at `a` times the panel b [pairs][COMPACT_NR], m in 1..mr. `a` and `sum` have memory for mr
 	 * rows; what `sum` holds in rows from m on is undefined. */
 	void (*tile)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
-	/* The same for op(A) whose A is stored transposed: `across` rounds n rows of op(A), which are columns of `a` (k, lda), as `tile_across` reads
+	/* NULL, or: the same for both layouts of A, added to what `sum` holds if `add`. Calls beside(arg) once for every COMPACT_DEEP pairs or part of
+	 * them: other work, which the CPU does while it multiplies. */
+	void (*tile_add)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m, int add, void (*beside)(void *arg),
+	                 void *arg);
+	/* `tile` for op(A) whose A is stored transposed: `across` rounds n rows of op(A), which are columns of `a` (k, lda), as `tile_across` reads
 	 * them. Groups of mr rows lie mr * row(pairs) bytes apart. */
 	void (*across)(void *dst, const float *a, int64_t lda, int64_t n, int64_t k);
 	void (*tile_across)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m);

@@ -6,7 +6,7 @@
 
 #include "kernels/compactrun.h"
 
-enum { NR = COMPACT_NR, KC = GEMM_KC };
+enum { NR = COMPACT_NR, KC = GEMM_KC, DEEP = 32 /* divides KC */ };
 
 struct packing {
 	const struct gemm *g;
@@ -25,18 +25,32 @@ static size_t packed_bytes(const struct gemm *g)
 	return (size_t)((g->n + NR - 1) / NR * NR * ((g->k + 1) / 2)) * sizeof(uint32_t);
 }
 
-static void task_pack(void *arg, int64_t task, int worker)
+/* op(B) = B: a task packs DEEP rows, all panels, because reading along the rows is what the hardware prefetches. */
+static void task_pack_rows(void *arg, int64_t task, int worker)
+{
+	const struct packing *s = arg;
+	int64_t from = task * DEEP, chunk = from / KC, end = compact_chunk_len(s->panels, chunk), ldb = s->g->ldb;
+
+	(void)worker;
+	for (int64_t k = from % KC; k < end && k < from % KC + DEEP; k += 2)
+		for (int64_t panel = 0; panel < compact_panel_count(s->panels); panel++) {
+			uint32_t *dst = (uint32_t *)compact_panel_at(s->panels, chunk, panel) + k / 2 * NR;
+			int64_t j = panel * NR;
+
+			compact_pack_rows(s->kernel, dst, s->b + (chunk * KC + k) * ldb + j, ldb, s->g->n - j < NR ? s->g->n - j : NR,
+			                  end - k < 2 ? 1 : 2);
+		}
+}
+
+/* op(B) is the transpose of B: a task packs a panel of a chunk. */
+static void task_pack_columns(void *arg, int64_t task, int worker)
 {
 	const struct packing *s = arg;
 	int64_t panels = compact_panel_count(s->panels), chunk = task / panels, j = task % panels * NR, ldb = s->g->ldb;
-	int64_t n = s->g->n - j < NR ? s->g->n - j : NR, kc = compact_chunk_len(s->panels, chunk);
-	uint32_t *dst = compact_panel_at(s->panels, chunk, task % panels);
 
 	(void)worker;
-	if (s->g->tb == GEMM_T)
-		s->kernel->columns(dst, s->b + j * ldb + chunk * KC, ldb, n, kc);
-	else
-		compact_pack_rows(s->kernel, dst, s->b + chunk * KC * ldb + j, ldb, n, kc);
+	s->kernel->columns(compact_panel_at(s->panels, chunk, task % panels), s->b + j * ldb + chunk * KC, ldb, s->g->n - j < NR ? s->g->n - j : NR,
+	                   compact_chunk_len(s->panels, chunk));
 }
 
 /* The panels come first and keep the threads' memory aligned to 64, because a panel's row of pairs is 128 bytes. */
@@ -52,6 +66,9 @@ void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, f
 	struct packing s = {g, &panels, compact_kernel_of(isa), b};
 
 	assert(g->tb != GEMM_PACKED && !g->own);
-	pool_run(p, compact_panel_count(&panels) * ((g->k + KC - 1) / KC), task_pack, &s);
+	if (g->tb == GEMM_T)
+		pool_run(p, compact_panel_count(&panels) * ((g->k + KC - 1) / KC), task_pack_columns, &s);
+	else
+		pool_run(p, (g->k + DEEP - 1) / DEEP, task_pack_rows, &s);
 	compact_multiply(p, s.kernel, g, &panels, c, a, ep, (char *)scratch + packed_bytes(g));
 }

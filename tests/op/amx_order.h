@@ -5,13 +5,9 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "kernels/gemm.h"
-
-/* The sum of products of k <= GEMM_KC numbers of x and w, which bf16 holds exactly. */
-static inline float amx_chunk(const float *x, const float *w, int64_t k)
+/* The sum `start` plus the products of k numbers of x and w, which bf16 holds exactly. */
+static inline float amx_sum(float start, const float *x, const float *w, int64_t k)
 {
-	float sum = 0;
-
 	for (int64_t at = 0; at < k; at += 32) {
 		float even = 0, odd = 0;
 
@@ -19,25 +15,17 @@ static inline float amx_chunk(const float *x, const float *w, int64_t k)
 			even = fmaf(x[i], w[i], even);
 			odd = i + 1 < k ? fmaf(x[i + 1], w[i + 1], odd) : odd;
 		}
-		sum += even + odd;
+		start += even + odd;
 	}
-	return sum;
+	return start;
 }
 
-/* c (m, n), row stride ldc: x (m, k) times the transpose of w (n, k), added to what c holds if `accumulate`; by chunks. */
+/* c (m, n), row stride ldc: x (m, k) times the transpose of w (n, k), added to what c holds if `accumulate`. */
 static inline void amx_product(float *c, int64_t ldc, const float *x, const float *w, int64_t m, int64_t n, int64_t k, int accumulate)
 {
 	for (int64_t i = 0; i < m; i++)
-		for (int64_t j = 0; j < n; j++) {
-			float z = accumulate ? c[i * ldc + j] : 0;
-
-			for (int64_t at = 0; at < k; at += GEMM_KC) {
-				float sum = amx_chunk(x + i * k + at, w + j * k + at, k - at < GEMM_KC ? k - at : GEMM_KC);
-
-				z = at || accumulate ? sum + z : sum;
-			}
-			c[i * ldc + j] = z;
-		}
+		for (int64_t j = 0; j < n; j++)
+			c[i * ldc + j] = amx_sum(accumulate ? c[i * ldc + j] : 0, x + i * k, w + j * k, k);
 }
 
 #endif

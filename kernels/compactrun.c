@@ -201,29 +201,37 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 
 /* ---- tasks by tile_add ---- */
 
-/* A tile that has been multiplied and whose rows are still to be finished and stored; the next tile's product is computed meanwhile. */
-struct unfinished {
+/* What is done between the steps of a tile's product: the tile before is finished and stored, and the memory of the tile after it fetched. */
+struct beside {
 	const struct job *s;
-	int64_t i, j, m, n, done, each; /* rows [i, i + m), columns [j, j + n); rows done, and rows to finish at a time */
+	struct span {
+		int64_t i, j, m, n, done; /* rows [i, i + m), columns [j, j + n), and the rows done */
+	} before, after;
+	int64_t each; /* rows done between two steps */
 	float *sum;
 	int last;
 };
 
-static void finish_some(void *arg)
+static void finish_rows(struct beside *u, int64_t rows)
 {
-	struct unfinished *u = arg;
+	struct span *t = &u->before;
 
-	for (int64_t end = min64(u->done + u->each, u->m); u->done < end; u->done++)
-		if (u->n == NR)
-			row_finish(u->s, u->i + u->done, u->j, u->sum + u->done * NR, NR, 0, u->last);
+	for (int64_t end = min64(t->done + rows, t->m); t->done < end; t->done++)
+		if (t->n == NR)
+			row_finish(u->s, t->i + t->done, t->j, u->sum + t->done * NR, NR, 0, u->last);
 		else
-			row_finish(u->s, u->i + u->done, u->j, u->sum + u->done * NR, u->n, 0, u->last);
+			row_finish(u->s, t->i + t->done, t->j, u->sum + t->done * NR, t->n, 0, u->last);
 }
 
-static void finish_rest(struct unfinished *u)
+static void beside_product(void *arg)
 {
-	u->each = u->m;
-	finish_some(u);
+	struct beside *u = arg;
+	struct span *t = &u->after;
+	int64_t rows = min64(u->each, t->m - t->done);
+
+	finish_rows(u, u->each);
+	prefetch_rows(u->s, t->i + t->done, t->j, rows, t->n);
+	t->done += rows;
 }
 
 static int has_epilogue(const struct job *s)
@@ -235,10 +243,10 @@ static int has_epilogue(const struct job *s)
  * tile before is finished beside the product. */
 static void panels_add(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t p0, int64_t p1, const char *rows, void *wide)
 {
-	int64_t pairs = compact_chunk_pairs(s->b, chunk), step = s->kernel->row(pairs), mr = s->kernel->mr, steps = ceil_div(pairs, COMPACT_DEEP);
+	int64_t pairs = compact_chunk_pairs(s->b, chunk), step = s->kernel->row(pairs), mr = s->kernel->mr, ldc = s->g->ldc;
 	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, turn = 0;
 	float sums[2][COMPACT_MR_AMX * NR] __attribute__((aligned(64)));
-	struct unfinished u = {.s = s};
+	struct beside u = {.s = s, .each = ceil_div(mr, pairs > COMPACT_DEEP ? ceil_div(pairs, COMPACT_DEEP) : 1), .last = last};
 
 	for (int64_t p = p0; p < p1; p++) {
 		const void *b = compact_panel_at(s->b, chunk, p);
@@ -249,24 +257,25 @@ static void panels_add(const struct job *s, int64_t i0, int64_t i1, int64_t chun
 			b = wide;
 		}
 		for (int64_t i = i0; i < i1; i += mr) {
-			int64_t m = min64(mr, i1 - i), ldc = s->g->ldc;
+			int64_t m = min64(mr, i1 - i);
 			int in_place = m == mr && n == NR && !(last && has_epilogue(s));
 			float *c = s->c + i * ldc + j, *sum = sums[turn];
 
-			prefetch_rows(s, i, j, m, n);
+			u.after = i + mr < i1  ? (struct span){.i = i + mr, .j = j, .m = min64(mr, i1 - i - mr), .n = n}
+			          : p + 1 < p1 ? (struct span){.i = i0, .j = j + NR, .m = min64(mr, i1 - i0), .n = min64(NR, s->b->n - j - NR)}
+			                       : (struct span){0};
 			for (int64_t r = 0; add && !in_place && r < m; r++)
 				memcpy(sum + r * NR, c + r * ldc, (size_t)n * sizeof *sum);
-			s->kernel->tile_add(in_place ? c : sum, in_place ? ldc : NR, rows + (i - i0) * step, b, pairs, m, add,
-			                    u.done < u.m ? finish_some : NULL, &u);
-			finish_rest(&u);
+			s->kernel->tile_add(in_place ? c : sum, in_place ? ldc : NR, rows + (i - i0) * step, b, pairs, m, add, beside_product, &u);
+			finish_rows(&u, mr);
 			if (in_place)
 				continue;
-			u = (struct unfinished){
-			    .s = s, .i = i, .j = j, .m = m, .n = n, .each = ceil_div(m, steps > 0 ? steps : 1), .sum = sum, .last = last};
+			u.before = (struct span){.i = i, .j = j, .m = m, .n = n};
+			u.sum = sum;
 			turn = !turn;
 		}
 	}
-	finish_rest(&u);
+	finish_rows(&u, mr);
 }
 
 /* Round one chunk of rows [i0, i1) of op(A). */

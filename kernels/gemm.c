@@ -17,16 +17,13 @@
  *                stay in the first.
  *   op(A) = A^T  K is large (tokens, in a weight gradient). The next chunk of A and B is prefetched. With 32 vector registers chunks are read in
  *                place. With 16 the tiles are smaller, so a chunk is read more often and its many pages cost more: it is packed, and a task has
- *                more rows of C, so that each packed value is used more often. If C has too few tiles for the pool, chunks are tasks too, and
- *                their sums are added in order. */
+ *                more rows of C, so that each packed value is used more often. The same holds for wide matrices on Intel's processors. If C has
+ *                too few tiles for the pool, chunks are tasks too, and their sums are added in order. */
 enum {
 	KC = GEMM_KC,
-	MC = 16 * MR,                          /* rows of a task's part of C, at most */
-	NC = 12 * NR,                          /* columns of a task's part of C, at most */
-	IN_PLACE = VREGS == 32,                /* whether a weight gradient reads its chunks in place */
-	PACK_T = IN_PLACE ? 8 * MR : 16 * MR,  /* rows of op(A) packed together in a weight gradient */
-	MC_T = IN_PLACE ? PACK_T : 4 * PACK_T, /* rows in a weight gradient; in place, two chunks of both A and B should fit the second-level cache */
-	NC_T = IN_PLACE ? 6 * NR : 12 * NR,
+	MC = 16 * MR,       /* rows of a task's part of C, at most */
+	NC = 12 * NR,       /* columns of a task's part of C, at most */
+	WIDE = 384,         /* reals of a row; Intel's processors read columns of wider rows slowly */
 	STREAMED = 1 << 20, /* an aux array of at least so many elements bypasses the cache; the backward pass reads it much later */
 	SUMMED = 4 * VLEN,  /* rows of op(A) summed together */
 	WAVE = 32,          /* chunk sums held at once, at most */
@@ -62,6 +59,38 @@ static int sums_rows(const struct job *s)
 	return s->ep && s->ep->row_sums;
 }
 
+static int reads_wide_rows_slowly(void)
+{
+#if defined(__x86_64__)
+	return __builtin_cpu_is("intel");
+#else
+	return 0;
+#endif
+}
+
+/* Whether a weight gradient reads its chunks in place. */
+static int in_place(const struct gemm *g)
+{
+	return VREGS == 32 && ((g->lda <= WIDE && g->ldb <= WIDE) || !reads_wide_rows_slowly());
+}
+
+/* In a weight gradient: rows of op(A) packed together, and rows and columns of a task. In place, two chunks of both A and B should fit the
+ * second-level cache. */
+static int64_t pack_t(const struct gemm *g)
+{
+	return in_place(g) ? 8 * MR : 16 * MR;
+}
+
+static int64_t mc_t(const struct gemm *g)
+{
+	return in_place(g) ? pack_t(g) : 4 * pack_t(g);
+}
+
+static int64_t nc_t(const struct gemm *g)
+{
+	return in_place(g) ? 6 * NR : 12 * NR;
+}
+
 static int64_t chunk_len(const struct gemm *g, int64_t chunk)
 {
 	return min64(KC, g->k - chunk * KC);
@@ -75,13 +104,13 @@ static int64_t chunk_count(const struct gemm *g)
 /* Whether A is read in place: its rows are stored, and do not collide in the cache or are read for one panel of B only. */
 static int a_in_place(const struct gemm *g)
 {
-	return g->lda && (IN_PLACE || g->ta == GEMM_N) && (g->lda % WAY || (g->ta == GEMM_N && g->n <= NR)) && !(g->make && g->ta == GEMM_N);
+	return g->lda && (g->ta == GEMM_N || in_place(g)) && (g->lda % WAY || (g->ta == GEMM_N && g->n <= NR)) && !(g->make && g->ta == GEMM_N);
 }
 
 /* Whether B is read in place: only in a weight gradient, where few rows of op(A) use it at a time. Its last columns are packed anyway. */
 static int b_in_place(const struct gemm *g)
 {
-	return IN_PLACE && g->ta == GEMM_T && g->tb == GEMM_N && g->ldb % WAY && !g->make;
+	return g->ta == GEMM_T && in_place(g) && g->tb == GEMM_N && g->ldb % WAY && !g->make;
 }
 
 /* Prefetch part `turn` of `turns` of m rows of A. */
@@ -132,7 +161,7 @@ static void tile_ask(struct tile *t, const struct job *s, const struct block *r,
 static void block_run(const struct job *s, const struct block *r, int64_t chunk, const real *b, real *abuf, int add, int last, real *c, int64_t ldc)
 {
 	const struct gemm *g = s->g;
-	int64_t k0 = chunk * KC, across = ceil_div(r->j1 - r->j0, NR), turn = 0;
+	int64_t k0 = chunk * KC, across = ceil_div(r->j1 - r->j0, NR), turn = 0, pack_rows = pack_t(g);
 	int by_rows = g->ta == GEMM_N, a_here = a_in_place(g), b_here = b_in_place(g), made = g->make && by_rows;
 	struct epilogue ep = last && s->ep ? *s->ep : (struct epilogue){0};
 	const real *from = add ? c : chunk == 0 && s->ep ? s->ep->start : NULL;
@@ -153,10 +182,10 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 	for (int64_t i = r->i0; i < r->i1; i += MR) {
 		int64_t m = min64(MR, r->i1 - i);
 		const real *rows = made ? NULL : by_rows ? s->a + i * g->lda + k0 : s->a + k0 * g->lda + i; /* stored rows, or NULL */
-		const real *a = a_here ? rows : by_rows ? abuf : abuf + (i - r->i0) % PACK_T / MR * GEMM_ASTEP;
+		const real *a = a_here ? rows : by_rows ? abuf : abuf + (i - r->i0) % pack_rows / MR * GEMM_ASTEP;
 
-		if (!by_rows && !a_here && (i - r->i0) % PACK_T == 0)
-			pack_a(g, s->a, i, min64(i + PACK_T, r->i1), k0, t.kc, abuf);
+		if (!by_rows && !a_here && (i - r->i0) % pack_rows == 0)
+			pack_a(g, s->a, i, min64(i + pack_rows, r->i1), k0, t.kc, abuf);
 		if (by_rows && !a_here)
 			rows_bring(g, rows, i, m, k0, t.kc, abuf);
 		for (int64_t j = r->j0; j < r->j1; j += NR, turn++) {
@@ -275,7 +304,7 @@ static void task_tile(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	struct block r = job_block(s, task);
 	int64_t chunks = chunk_count(g);
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + PACK_T / MR * GEMM_ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + pack_t(g) / MR * GEMM_ASTEP;
 
 	for (int64_t q = 0; q < chunks; q++) {
 		const real *b = bbuf;
@@ -297,7 +326,7 @@ static void task_chunk(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	int64_t wave = task / (s->mt * s->nt);
 	struct block r = job_block(s, task % (s->mt * s->nt));
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + PACK_T / MR * GEMM_ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + pack_t(g) / MR * GEMM_ASTEP;
 
 	pack_part(s, &r, s->chunk0 + wave, bbuf);
 	block_run(s, &r, s->chunk0 + wave, bbuf, abuf, 0, 0, s->sums + wave * g->m * g->n, g->n);
@@ -376,8 +405,8 @@ static void job_cut(struct job *s, int workers)
 	const struct gemm *g = s->g;
 	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1;
 
-	s->mc = min64(g->ta == GEMM_T ? MC_T : MC, round_up(g->m | !g->m, MR));
-	s->nc = min64(g->ta == GEMM_T ? NC_T : NC, round_up(g->n | !g->n, NR));
+	s->mc = min64(g->ta == GEMM_T ? mc_t(g) : MC, round_up(g->m | !g->m, MR));
+	s->nc = min64(g->ta == GEMM_T ? nc_t(g) : NC, round_up(g->n | !g->n, NR));
 	for (;;) {
 		s->mt = ceil_div(g->m, s->mc);
 		s->nt = ceil_div(g->n, s->nc);
@@ -415,7 +444,7 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 	}
 	assert(g->tb != GEMM_PACKED || g->ta == GEMM_N);
 	job_cut(s, workers);
-	s->each = g->ta == GEMM_T ? PACK_T / MR * GEMM_ASTEP + NC_T * KC : MR * MADE;
+	s->each = g->ta == GEMM_T ? pack_t(g) / MR * GEMM_ASTEP + nc_t(g) * KC : MR * MADE;
 	common = scratch ? scratch + workers * s->each : NULL; /* NULL when only the size is asked for */
 	if (g->ta == GEMM_N && g->tb != GEMM_PACKED) {
 		shared = g->k * s->npad;

@@ -97,15 +97,30 @@ static int64_t aligned(const void *p)
 	return a;
 }
 
-/* The library's epilogue for p, or 0 if it has none. The accuracy of its GELU is undocumented, so float products do not use it. */
+/* The array beside C that an epilogue of GELU writes or reads. */
+static const struct product_matrix *aux_of(const struct product *p)
+{
+	return p->pre.p ? &p->pre : &p->aux;
+}
+
+/* Whether the library takes this array beside C. */
+static int aux_fits(const struct product *p, const struct product_matrix *aux)
+{
+	return aux->dtype == p->c.dtype && aux->ld % 8 == 0 && aux->ld >= p->n && aligned(aux->p) == ALIGNMENT;
+}
+
+/* The library's epilogue for p, or 0 if it has none. The accuracy of its GELU is undocumented, so float products do not use it. The epilogue of
+ * the derivative could also sum the columns, but in the type of C, and the gradient of a bias is kept in float. */
 static int epilogue_of(const struct cublaslt *t, const struct product *p)
 {
 	int act = p->act == UNARY_GELU_TANH + 1 && (p->a.dtype != DT_F32 || t->tf32);
 
-	if ((p->act && !act) || (p->bias.p && p->bias.dtype != p->c.dtype) || (p->count != 1 && (p->bias.p || p->aux.p || p->act)))
+	if ((p->act && !act) || (p->bias.p && p->bias.dtype != p->c.dtype) || (p->count != 1 && (p->bias.p || aux_of(p)->p || p->act)))
 		return 0;
-	if (p->aux.p && (!act || p->aux.dtype != p->c.dtype || p->aux.ld % 8 || p->aux.ld < p->n))
+	if (aux_of(p)->p && (!act || !aux_fits(p, aux_of(p))))
 		return 0;
+	if (p->pre.p)
+		return p->bias.p || p->aux.p || p->sums.p ? 0 : LT_EPILOGUE_DGELU;
 	if (p->sums.p)
 		return p->act || p->bias.p || p->count != 1 || !p->ta || p->sums.dtype != p->c.dtype ? 0 : LT_EPILOGUE_BGRADB;
 	if (!act && !p->bias.p)
@@ -136,8 +151,8 @@ static struct cublaslt_key key_of(const struct cublaslt *t, const struct product
 	    [KEY_BATCH_B] = p->count > 1 ? p->b.batch : 0, [KEY_BATCH_C] = p->count > 1 ? p->c.batch : 0,
 	    [KEY_TYPE_A] = type_of(p->a.dtype), [KEY_TYPE_B] = type_of(p->b.dtype), [KEY_TYPE_C] = type_of(p->c.dtype),
 	    [KEY_COMPUTE] = floats ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F, [KEY_EPILOGUE] = epilogue_of(t, p),
-	    [KEY_LDAUX] = p->aux.p ? p->aux.ld : 0, [KEY_ALIGN_A] = aligned(p->a.p), [KEY_ALIGN_B] = aligned(p->b.p),
-	    [KEY_ALIGN_C] = aligned(p->c.p), [KEY_ALIGN_AUX] = aligned(p->aux.p),
+	    [KEY_LDAUX] = aux_of(p)->p ? aux_of(p)->ld : 0, [KEY_ALIGN_A] = aligned(p->a.p), [KEY_ALIGN_B] = aligned(p->b.p),
+	    [KEY_ALIGN_C] = aligned(p->c.p), [KEY_ALIGN_AUX] = aligned(aux_of(p)->p),
 	    /* clang-format on */
 	    [KEY_ALIGN_VECTOR] = aligned(p->bias.p ? p->bias.p : p->sums.p),
 	}};
@@ -202,13 +217,14 @@ static int describe(const struct cublaslt_library *l, struct cublaslt_plan *plan
 static int set_pointers(const struct cublaslt_library *l, const struct cublaslt_plan *plan, const struct product *p)
 {
 	const struct product_vector *v = p->bias.p ? &p->bias : &p->sums;
+	const struct product_matrix *aux = aux_of(p);
 	int32_t type = type_of(v->dtype);
 	int status = LT_OK;
 
 	if (v->p && !(status = l->desc_set(plan->desc, LT_DESC_BIAS_POINTER, &v->p, sizeof v->p)))
 		status = l->desc_set(plan->desc, LT_DESC_BIAS_TYPE, &type, sizeof type);
-	if (status == LT_OK && p->aux.p && !(status = l->desc_set(plan->desc, LT_DESC_AUX_POINTER, &p->aux.p, sizeof p->aux.p)))
-		status = l->desc_set(plan->desc, LT_DESC_AUX_LD, &p->aux.ld, sizeof p->aux.ld);
+	if (status == LT_OK && aux->p && !(status = l->desc_set(plan->desc, LT_DESC_AUX_POINTER, &aux->p, sizeof aux->p)))
+		status = l->desc_set(plan->desc, LT_DESC_AUX_LD, &aux->ld, sizeof aux->ld);
 	return status;
 }
 
@@ -231,7 +247,7 @@ int cublaslt_part(const struct product *p, int part, struct product *q)
 	if (p->aux.p && p->aux.dtype == p->c.dtype)
 		q->c = p->aux;
 	q->act = 0;
-	q->aux.p = q->sums.p = NULL;
+	q->aux.p = q->pre.p = q->sums.p = NULL;
 	if (part == CUBLASLT_BARE)
 		q->bias.p = NULL;
 	return 1;

@@ -3,7 +3,7 @@
  * Each shape gets one plan: descriptors and an algorithm. Without a tuning file the algorithm is the library's first recommendation. With one,
  * the recommended algorithms are timed on the device, and the file stores the choice, so that later runs and resumed runs use the same. Shapes
  * whose rows differ by less than an eighth share a choice, because routing gives an expert another number of rows in every step. A product with
- * GELU or column sums is also timed without them in the library (struct cublaslt_finish).
+ * GELU, its derivative or column sums is also timed without them in the library (struct cublaslt_finish).
  * Partial sums over K are added in a fixed order (no reduction in place).
  *
  * The library and the device are tables of functions, which tests replace. */
@@ -53,6 +53,7 @@ enum {
 	LT_EPILOGUE_BIAS = 4,
 	LT_EPILOGUE_GELU = 32,
 	LT_EPILOGUE_AUX = 128,
+	LT_EPILOGUE_DGELU = 64 | LT_EPILOGUE_AUX,
 	LT_EPILOGUE_BGRADB = 512,
 	LT_PREF_WORKSPACE = 1,
 	LT_PREF_REDUCTION = 3,
@@ -102,7 +103,7 @@ struct cublaslt_host {
 
 /* Completes a product of which the library computed only a part. */
 struct cublaslt_finish {
-	/* Submit to the same stream what `asked` has and `done` has not: bias, activation, sums. done->c holds the values before them; it is
+	/* Submit to the same stream what `asked` has and `done` has not: bias, activation or its derivative, sums. done->c holds the values before them; it is
 	 * asked->aux where the two are of one type. `workspace` is cublaslt_run's. */
 	void (*run)(void *arg, const struct product *asked, const struct product *done, void *workspace);
 	void *arg;

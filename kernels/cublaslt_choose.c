@@ -119,7 +119,7 @@ static int64_t nanoseconds(double s)
 	return s < 1e3 ? (int64_t)llround(s * 1e9) : 0;
 }
 
-/* The epilogues known to be slow in some versions of the library are timed against a kernel of our own: GELU, and sums. */
+/* The epilogues known to be slow in some versions of the library are timed against a kernel of our own: GELU, its derivative, and sums. */
 static int slow_part(const struct product *p)
 {
 	return p->act ? (p->bias.p ? CUBLASLT_BIASED : CUBLASLT_BARE) : p->sums.p ? CUBLASLT_BARE : CUBLASLT_FUSED;

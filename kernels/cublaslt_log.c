@@ -35,7 +35,10 @@ static const char *type_name(int64_t type)
 
 static void put_epilogue(struct str *s, int64_t e)
 {
-	str_printf(s, "\t%s%s%s%s", e & LT_EPILOGUE_BIAS ? "+bias" : "", e & LT_EPILOGUE_GELU ? "+gelu" : "", e & LT_EPILOGUE_AUX ? "+aux" : "",
+	str_printf(s, "\t%s%s%s%s", e & LT_EPILOGUE_BIAS ? "+bias" : "", e & LT_EPILOGUE_GELU ? "+gelu" : "",
+	           e == LT_EPILOGUE_DGELU ? "+dgelu"
+	           : e & LT_EPILOGUE_AUX  ? "+aux"
+	                                  : "",
 	           e & LT_EPILOGUE_BGRADB              ? "+sums"
 	           : e & ~(int64_t)LT_EPILOGUE_DEFAULT ? ""
 	                                               : "-");

@@ -67,7 +67,7 @@ void cublaslt_drop_plans(struct cublaslt *t);
 /* Whether the library takes this algorithm for the plan's product, with at most `workspace` bytes. */
 int cublaslt_runs_with(const struct cublaslt *t, const struct cublaslt_plan *plan, const struct cublaslt_algo *algo, size_t workspace);
 
-/* The parts of a product that finish->run can do: nothing, GELU beside a bias, or everything but the product. */
+/* What remains for the library beside finish->run: all of a product, the product and its bias, or the bare product. */
 enum { CUBLASLT_FUSED, CUBLASLT_BIASED, CUBLASLT_BARE, CUBLASLT_PARTS };
 
 /* Set *q to the part of *p that is left to the library. 0: p has no such part. */

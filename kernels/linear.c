@@ -9,7 +9,7 @@
 
 #define epilogue REAL_NAME(gemm_epilogue)
 
-extern const struct kernel REAL_NAME(kernel_unary);
+extern const struct kernel REAL_NAME(kernel_unary), REAL_NAME(kernel_unary_grad);
 
 static int64_t row_stride(const struct array *a)
 {
@@ -113,7 +113,7 @@ static void linear_run(const struct op_call *c)
 
 const struct kernel REAL_NAME(kernel_linear) = {linear_run, linear_scratch};
 
-/* dx = dy w: ins dy, w. */
+/* dx = dy w: ins dy, w, and pre, which the product does not read. */
 static struct gemm input_gradient(const struct op_call *c)
 {
 	const struct array *dy = &c->in[0];
@@ -135,11 +135,21 @@ static size_t linear_dx_scratch(const struct op_call *c, int workers)
 	return product_scratch(c, &g, workers);
 }
 
+/* The derivative is a pass of its own: in the product's epilogue it gains nothing that matters, because its exponential and not its memory takes
+ * the time. */
 static void linear_dx_run(const struct op_call *c)
 {
 	struct gemm g = input_gradient(c);
+	struct op_call u = {.nin = 2,
+	                    .nout = 1,
+	                    .in = {c->out[0], c->in[2]},
+	                    .out = {c->out[0]},
+	                    .attr = {.unary = {(enum unary)(c->attr.linear.act - 1)}},
+	                    .pool = c->pool};
 
 	product_run(c, &g, NULL);
+	if (present(c->in, c->nin, 2))
+		REAL_NAME(kernel_unary_grad).run(&u);
 }
 
 const struct kernel REAL_NAME(kernel_linear_dx) = {linear_dx_run, linear_dx_scratch};

@@ -60,7 +60,13 @@ static struct product forward(const struct op_call *c)
 
 static struct product input_gradient(const struct op_call *c)
 {
-	return product_of(&c->out[0], &c->in[0], 0, &c->in[1], 0);
+	struct product p = product_of(&c->out[0], &c->in[0], 0, &c->in[1], 0);
+
+	if (c->nin > 2 && c->in[2].data) {
+		p.act = c->attr.linear.act;
+		p.pre = rows_of(&c->in[2]);
+	}
+	return p;
 }
 
 static struct product weight_gradient(const struct op_call *c)

@@ -154,7 +154,7 @@ struct op_attr {
  * LINEAR      y [.., N] = act(x [.., K] w [N, K]^T + bias? [N]); ins x, w, bias?; outs y, pre? (as y: the value before act). Leading
  *             dimensions are rows, walked with one stride (array_row_stride) in each array; w is contiguous, or, on the CPU in float and
  *             without pre, of DT_COMPACT.
- * LINEAR_DX   dx [.., K] = dy [.., N] w [N, K]. Ins dy, w.
+ * LINEAR_DX   dx [.., K] = dy [.., N] w [N, K], times act'(pre) if pre is present. Ins dy, w, pre? [.., K]: rows at one stride.
  * LINEAR_DW   dw [N, K] = dy [.., N]^T x [.., K]; outs dw, db? [N] = column sums of dy. Ins dy, x.
  * MATMUL      c [G.., M, N] = alpha op(a) op(b), ta/tb transpose a/b: a [G.., M, K] or [G.., K, M], b [G.., K, N] or [G.., N, K].
  * NORM        y = xhat s + shift, xhat = (x - mean) rstd over the last dimension, s = scale (+ 1 with one_plus), shift?. Ins x [.., C], scale?

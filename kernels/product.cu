@@ -138,9 +138,11 @@ static char *workspace_from(char *p)
 	return p + (CUBLASLT_ALIGN - (uintptr_t)p % CUBLASLT_ALIGN) % CUBLASLT_ALIGN;
 }
 
-/* y = act(z + bias), and aux = z + bias. p NULL: no bias, no aux. */
+/* y = act(z + bias) and aux = z + bias, or y = z act'(pre). p NULL: no bias, aux or pre. */
 static __global__ void finish_rows(struct product p, struct product_matrix from, struct reals z, struct reals y, struct reals aux, struct reals bias)
 {
+	struct reals pre = {p.pre.p, p.pre.dtype == DT_BF16};
+
 	for (int64_t i = thread_index(); i < p.m * p.n; i += thread_count()) {
 		int64_t row = i / p.n, col = i % p.n;
 		float v = reals_get(z, row * from.ld + col);
@@ -149,7 +151,8 @@ static __global__ void finish_rows(struct product p, struct product_matrix from,
 			v += reals_get(bias, col);
 		if (aux.p)
 			reals_set(aux, row * p.aux.ld + col, v);
-		reals_set(y, row * p.c.ld + col, unary_apply(p.act, v));
+		v = pre.p ? unary_slope_apply(p.act, v, reals_get(pre, row * p.pre.ld + col)) : unary_apply(p.act, v);
+		reals_set(y, row * p.c.ld + col, v);
 	}
 }
 
@@ -157,6 +160,7 @@ static __global__ void finish_rows(struct product p, struct product_matrix from,
 static __global__ void finish_packs(struct product p, struct product_matrix from, struct reals z, struct reals y, struct reals aux, struct reals bias,
                                     struct divider packs_by)
 {
+	struct reals pre = {p.pre.p, p.pre.dtype == DT_BF16};
 	int64_t cols = p.n / PACK;
 
 	for (int64_t i = thread_index(); i < p.m * cols; i += thread_count()) {
@@ -171,8 +175,10 @@ static __global__ void finish_packs(struct product p, struct product_matrix from
 		}
 		if (aux.p)
 			reals_set8(aux, row * p.aux.ld + col, v);
+		if (pre.p)
+			reals_get8(pre, row * p.pre.ld + col, b);
 		for (int k = 0; k < PACK; k++)
-			v[k] = unary_apply(p.act, v[k]);
+			v[k] = pre.p ? unary_slope_apply(p.act, v[k], b[k]) : unary_apply(p.act, v[k]);
 		reals_set8(y, row * p.c.ld + col, v);
 	}
 }
@@ -267,13 +273,14 @@ static void finish_values(const struct op_call *c, const struct product *p, cons
 
 	if (items >= INT32_MAX)
 		by.by = 0;
-	if (packs(z.p, p->n, from->ld) && packs(y.p, p->n, p->c.ld) && packs(aux.p, p->n, p->aux.ld) && packs(bias.p, p->n, 0))
+	if (packs(z.p, p->n, from->ld) && packs(y.p, p->n, p->c.ld) && packs(aux.p, p->n, p->aux.ld) && packs(bias.p, p->n, 0) &&
+	    packs(p->pre.p, p->n, p->pre.ld))
 		LAUNCH(c, finish_packs, blocks_for(items), BLOCK, *p, *from, z, y, aux, bias, by);
 	else
 		LAUNCH(c, finish_rows, blocks_for(p->m * p->n), BLOCK, *p, *from, z, y, aux, bias);
 }
 
-/* struct cublaslt_finish: bias, activation and sums in kernels of their own. */
+/* struct cublaslt_finish: bias, activation or its derivative, and sums in kernels of their own. */
 static void finish_product(void *arg, const struct product *asked, const struct product *done, void *workspace)
 {
 	const struct op_call *c = (const struct op_call *)arg;

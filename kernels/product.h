@@ -1,5 +1,5 @@
-/* Matrix products on the GPU: C = act(alpha op(A) op(B) + bias), row-major, op(A) (M, K), op(B) (K, N), C (M, N), in float sums
- * whatever the storage.
+/* Matrix products on the GPU: C = act(alpha op(A) op(B) + bias) or C = alpha op(A) op(B) act'(pre), row-major, op(A) (M, K), op(B) (K, N),
+ * C (M, N), in float sums whatever the storage.
  *
  * product_run uses cuBLASLt (kernels/cublaslt.h) where possible, and its own kernels for the rest: unusual strides, K of 0,
  * activations other than GELU. product_tiles does the whole product in one kernel of this project.
@@ -32,6 +32,7 @@ struct product {
 	struct product_vector bias; /* (N) */
 	int act;                    /* enum unary + 1; 0: none */
 	struct product_matrix aux;  /* p NULL: none; (M, N) before act */
+	struct product_matrix pre;  /* p NULL: none; (M, N), read: C is multiplied by act'(pre). Without bias, aux and sums; count is 1 */
 	struct product_vector sums; /* (M): sums over K of the rows of op(A); only with ta and a count of 1 */
 };
 

@@ -12,8 +12,8 @@ static const int64_t MOST_Z = 65535;
 static_assert((TILE / EACH) * (TILE / EACH) == (int)BLOCK && (int)GEMM_KC % (int)DEPTH == 0, "a thread holds EACH x EACH elements of a tile");
 
 struct tiles {
-	struct reals a, b, c, aux, bias, sums;
-	int64_t m, n, k, row_a, depth_a, depth_b, col_b, ldc, ldaux, batch_a, batch_b, batch_c;
+	struct reals a, b, c, aux, pre, bias, sums;
+	int64_t m, n, k, row_a, depth_a, depth_b, col_b, ldc, ldaux, ldpre, batch_a, batch_b, batch_c;
 	float alpha;
 	int act;
 };
@@ -44,7 +44,8 @@ static __device__ inline void store_element(const struct tiles *t, int64_t batch
 		z += reals_get(t->bias, col);
 	if (t->aux.p)
 		reals_set(t->aux, row * t->ldaux + col, z);
-	reals_set(t->c, batch * t->batch_c + row * t->ldc + col, unary_apply(t->act, z));
+	z = t->pre.p ? unary_slope_apply(t->act, z, reals_get(t->pre, row * t->ldpre + col)) : unary_apply(t->act, z);
+	reals_set(t->c, batch * t->batch_c + row * t->ldc + col, z);
 }
 
 static __device__ inline void add_chunk(float total[EACH][EACH], float part[EACH][EACH], float alpha)
@@ -114,6 +115,7 @@ extern "C" void product_tiles(const struct op_call *c, const struct product *p)
 	                  matrix_of(&p->b),
 	                  matrix_of(&p->c),
 	                  matrix_of(&p->aux),
+	                  matrix_of(&p->pre),
 	                  vector_of(&p->bias),
 	                  vector_of(&p->sums),
 	                  p->m,
@@ -125,6 +127,7 @@ extern "C" void product_tiles(const struct op_call *c, const struct product *p)
 	                  p->tb ? p->b.ld : 1,
 	                  p->c.ld,
 	                  p->aux.ld,
+	                  p->pre.ld,
 	                  p->a.batch,
 	                  p->b.batch,
 	                  p->c.batch,

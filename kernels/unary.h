@@ -67,4 +67,29 @@ static __device__ inline float unary_apply(int u, float x)
 	}
 }
 
+/* dy times the derivative of activation u at x; 0: dy. u is uniform over the launch. */
+static __device__ inline float unary_slope_apply(int u, float dy, float x)
+{
+	switch (u - 1) {
+	case UNARY_SILU:
+		return unary_slope<UNARY_SILU>()(dy, x);
+	case UNARY_GELU_TANH:
+		return unary_slope<UNARY_GELU_TANH>()(dy, x);
+	case UNARY_GELU_ERF:
+		return unary_slope<UNARY_GELU_ERF>()(dy, x);
+	case UNARY_TANH:
+		return unary_slope<UNARY_TANH>()(dy, x);
+	case UNARY_SIGMOID:
+		return unary_slope<UNARY_SIGMOID>()(dy, x);
+	case UNARY_EXP:
+		return unary_slope<UNARY_EXP>()(dy, x);
+	case UNARY_SQUARE:
+		return unary_slope<UNARY_SQUARE>()(dy, x);
+	case UNARY_RELU:
+		return unary_slope<UNARY_RELU>()(dy, x);
+	default:
+		return dy;
+	}
+}
+
 #endif

@@ -9,8 +9,7 @@ static int whole_storage(const struct tensor *x)
 	return x->offset == 0 && tensor_contiguous(x) && tensor_count(x) == x->st->elements;
 }
 
-/* The index of the node with output x, or -1. */
-static int find_producer(const struct tape *t, const struct tensor *x)
+int node_producing(const struct tape *t, const struct tensor *x)
 {
 	for (int i = t->nnodes - 1; i >= 0; i--)
 		for (int k = 0; k < t->node[i].nout; k++)
@@ -25,8 +24,10 @@ static int movable(const struct tensor *g)
 	return g->st->kind == STORE_ARENA && !g->st->into && !g->st->keep && whole_storage(g);
 }
 
-static int unread(const struct tape *t, const struct tensor *g, int producer)
+int tensor_unread(const struct tape *t, const struct tensor *g, int producer)
 {
+	if (!movable(g) || g->st->tensors != 1)
+		return 0;
 	for (int i = producer + 1; i < t->nnodes; i++)
 		for (int j = 0; j < t->node[i].nin; j++)
 			if (t->node[i].in[j] == g)
@@ -60,8 +61,8 @@ void grad_place(struct tape *t, struct tensor *g, struct tensor *dst)
 		g->st->into_offset = dst->offset;
 		return;
 	}
-	producer = find_producer(t, g);
-	if (movable(g) && g->st->tensors == 1 && producer >= t->forward_end && unread(t, g, producer) && can_write(&t->node[producer], dst)) {
+	producer = node_producing(t, g);
+	if (producer >= t->forward_end && tensor_unread(t, g, producer) && can_write(&t->node[producer], dst)) {
 		g->st = dst->st;
 		g->offset = dst->offset;
 		memcpy(g->stride, dst->stride, sizeof g->stride);

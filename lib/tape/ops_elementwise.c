@@ -103,6 +103,8 @@ struct tensor *grad_unary(struct tape *t, struct tensor *dy, struct tensor *x, e
 	struct op_attr attr = {.unary = {fn}};
 	struct tensor *in[2] = {tensor_rows(t, dy), x};
 
+	if (linear_dx_takes(t, dy, x, fn))
+		return dy;
 	return node_one(t, OP_UNARY_GRAD, 2, in, tensor_like(t, x), &attr);
 }
 

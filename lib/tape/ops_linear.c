@@ -51,6 +51,47 @@ static void linear_vjp(struct vjp *v)
 	node_add(v->t, OP_LINEAR_DW, 2, in, 2, out, NULL);
 }
 
+/* Whether a node after this one writes to the memory of x, as a recomputed block does. */
+static int written_after(const struct tape *t, const struct tensor *x, int node)
+{
+	int64_t at = 0;
+	const struct storage *s = storage_end(x->st, &at);
+
+	for (int i = node + 1; i < t->nnodes; i++)
+		for (int k = 0; k < t->node[i].nout; k++)
+			if (t->node[i].out[k] && storage_end(t->node[i].out[k]->st, &at) == s)
+				return 1;
+	return 0;
+}
+
+/* The number of tensors whose gradient, as far as it is known, is g. A sum passes one gradient to both of its operands. */
+static int gradients_that_are(const struct tape *t, const struct tensor *g)
+{
+	int n = 0;
+
+	for (int i = 0; i < t->grads; i++)
+		n += t->grad[i] == g;
+	return n;
+}
+
+int linear_dx_takes(struct tape *t, struct tensor *dy, struct tensor *x, enum unary fn)
+{
+	struct array rows;
+	int64_t step;
+	int i = node_producing(t, dy);
+
+	if (i < t->forward_end || t->node[i].op != OP_LINEAR_DX || t->node[i].nin > 2 || !tensor_unread(t, dy, i) || gradients_that_are(t, dy) != 1)
+		return 0;
+	tensor_array(x, &rows);
+	if (x->rank != dy->rank || x->dtype != dy->dtype || !array_row_stride(&rows, &step) || written_after(t, x, i))
+		return 0;
+	assert(!memcmp(x->shape, dy->shape, (size_t)x->rank * sizeof *x->shape));
+	t->node[i].in[2] = x;
+	t->node[i].nin = 3;
+	t->node[i].attr.linear.act = (int)fn + 1;
+	return 1;
+}
+
 static double linear_flops(const struct op_call *c)
 {
 	return 2. * (double)array_count(&c->in[0]) * (double)c->in[1].shape[0];

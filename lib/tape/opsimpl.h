@@ -17,7 +17,16 @@ struct tensor *grad_unstretch(struct tape *t, struct tensor *g, const struct ten
  * stretched dimensions. grad_to_root: that gradient in the shape the operand had before broadcasting. */
 struct tensor *grad_narrow(struct tape *t, const struct tensor *operand);
 struct tensor *grad_to_root(struct tape *t, struct tensor *g, const struct tensor *operand);
-/* dy fn'(x). */
+/* dy fn'(x). The derivative is made part of the product that computes dy where that is possible. */
 struct tensor *grad_unary(struct tape *t, struct tensor *dy, struct tensor *x, enum unary fn);
+
+/* Let the LINEAR_DX that computes dy multiply it by fn'(x), so that dy becomes that gradient. 0: dy is no such product, something else needs it too,
+ * or x is not known yet where it is computed. */
+int linear_dx_takes(struct tape *t, struct tensor *dy, struct tensor *x, enum unary fn);
+
+/* The index of the node with output x, or -1. */
+int node_producing(const struct tape *t, const struct tensor *x);
+/* Whether x has a whole storage of its own in the arena, and no node after its producer reads it. */
+int tensor_unread(const struct tape *t, const struct tensor *x, int producer);
 
 #endif

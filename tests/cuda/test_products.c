@@ -1,4 +1,4 @@
-/* LINEAR, LINEAR_DX, LINEAR_DW and MATMUL on the GPU against the CPU: biases, activations, pre-activations, column sums, rows with padding or any
+/* LINEAR, LINEAR_DX, LINEAR_DW and MATMUL on the GPU against the CPU: biases, activations and derivatives, pre-activations, column sums, rows with padding or any
  * offset, operands of two types, the layers of DiT-XL. With the chosen algorithm and with every other candidate. */
 #include "tests/cuda/remote.h"
 
@@ -25,7 +25,7 @@ struct product_test {
 	const char *name;
 	enum op op;
 	int64_t m, n, k, batch;
-	int act, bias, pre, sums; /* pre: the value before the activation; sums: LINEAR_DW's second output */
+	int act, bias, pre, sums; /* act of LINEAR_DX: times its derivative; pre: the value before it; sums: LINEAR_DW's second output */
 	int master;               /* 1: weights, biases and their gradients are float even if the rest is bfloat16 */
 	int64_t pad, shift;       /* unused elements between rows, and before the first */
 	int large;                /* 1: too slow for the emulation */
@@ -47,6 +47,12 @@ static const struct product_test tests_of_products[] = {
 	{"dx", OP_LINEAR_DX, 48, 32, 64, .batch = 1},
 	{"dx, odd", OP_LINEAR_DX, 47, 31, 65, .batch = 1, .pad = 5, .shift = 3},
 	{"dx, float weights", OP_LINEAR_DX, 48, 32, 64, .batch = 1, .master = 1},
+	{"dx, gelu", OP_LINEAR_DX, 48, 32, 64, .batch = 1, .act = GELU},
+	{"dx, gelu, padded", OP_LINEAR_DX, 48, 32, 64, .batch = 1, .act = GELU, .pad = 8},
+	{"dx, gelu, odd rows", OP_LINEAR_DX, 47, 31, 65, .batch = 1, .act = GELU, .pad = 5, .shift = 3},
+	{"dx, gelu, odd offset", OP_LINEAR_DX, 48, 32, 64, .batch = 1, .act = GELU, .shift = 1},
+	{"dx, gelu, float weights", OP_LINEAR_DX, 48, 32, 64, .batch = 1, .act = GELU, .master = 1},
+	{"dx, silu", OP_LINEAR_DX, 33, 40, 24, .batch = 1, .act = SILU},
 	{"dw", OP_LINEAR_DW, 64, 32, 48, .batch = 1},
 	{"dw, sums", OP_LINEAR_DW, 64, 32, 48, .batch = 1, .sums = 1},
 	{"dw, sums, float", OP_LINEAR_DW, 64, 32, 600, .batch = 1, .sums = 1, .master = 1},
@@ -58,6 +64,7 @@ static const struct product_test tests_of_products[] = {
 	{"xl fc2", OP_LINEAR, 512, 1152, 4608, .batch = 1, .bias = 1, .large = 1},
 	{"xl modulation", OP_LINEAR, 2, 6912, 1152, .batch = 1, .bias = 1, .large = 1},
 	{"xl fc1 dx", OP_LINEAR_DX, 512, 1152, 4608, .batch = 1, .large = 1},
+	{"xl fc2 dx, gelu", OP_LINEAR_DX, 512, 4608, 1152, .batch = 1, .act = GELU, .large = 1},
 	{"xl fc1 dw", OP_LINEAR_DW, 4608, 1152, 512, .batch = 1, .sums = 1, .master = 1, .large = 1},
 	{"xl proj dw", OP_LINEAR_DW, 1152, 1152, 2048, .batch = 1, .sums = 1, .master = 1, .large = 1},
 };
@@ -133,7 +140,7 @@ struct call {
 	int count, outputs; /* outputs: index of the first output */
 };
 
-static struct call call_new(const struct product_test *t, enum dtype type, float *const v[3])
+static struct call call_new(const struct product_test *t, enum dtype type, float *const v[4])
 {
 	enum dtype weight = t->master ? DT_F32 : type;
 	struct call k = {.outputs = 2};
@@ -152,8 +159,11 @@ static struct call call_new(const struct product_test *t, enum dtype type, float
 	} else if (t->op == OP_LINEAR_DX) {
 		k.m[0] = matrix_new(t, type, ROWS, 1, t->m, t->k, v[0]);
 		k.m[1] = matrix_new(t, weight, CONTIGUOUS, 1, t->k, t->n, v[1]);
-		k.m[2] = matrix_new(t, type, ROWS, 1, t->m, t->n, NULL);
-		k.count = 3;
+		if (t->act)
+			k.m[k.outputs++] = matrix_new(t, type, ROWS, 1, t->m, t->n, v[3]);
+		k.m[k.outputs] = matrix_new(t, type, ROWS, 1, t->m, t->n, NULL);
+		k.count = k.outputs + 1;
+		k.c.attr.linear.act = t->act;
 	} else if (t->op == OP_LINEAR_DW) {
 		k.m[0] = matrix_new(t, type, ROWS, 1, t->k, t->m, v[0]);
 		k.m[1] = matrix_new(t, type, ROWS, 1, t->k, t->n, v[1]);
@@ -229,7 +239,7 @@ static double allowed(enum dtype type)
 }
 
 /* Run a test in one type with each algorithm: 0 is the chosen one, i the i-th candidate. */
-static void product_in(const struct product_test *t, enum dtype type, int algorithms, float *const v[3], const struct call *want)
+static void product_in(const struct product_test *t, enum dtype type, int algorithms, float *const v[4], const struct call *want)
 {
 	struct call got = call_new(t, type, v);
 	size_t need = kernel_of(t->op)->scratch ? kernel_of(t->op)->scratch(&got.c, 1) : 0;
@@ -257,7 +267,7 @@ static void product_in(const struct product_test *t, enum dtype type, int algori
 static void product_test(const struct product_test *t, int algorithms)
 {
 	int64_t a = t->batch * t->m * t->k, b = t->batch * t->n * t->k;
-	float *v[3] = {values_new(a, 1, 1), values_new(b, .05f, 2), values_new(t->n, 1, 3)};
+	float *v[4] = {values_new(a, 1, 1), values_new(b, .05f, 2), values_new(t->n, 1, 3), values_new(t->m * t->n, 1, 4)};
 	struct call want = call_new(t, DT_F32, v);
 	size_t need = device_scratch(cpu, t->op, &want.c);
 	void *scratch = mem_zalloc(need + 1, 1);
@@ -267,7 +277,7 @@ static void product_test(const struct product_test *t, int algorithms)
 	product_in(t, DT_BF16, algorithms, v, &want);
 	mem_free(scratch);
 	call_release(&want);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		mem_free(v[i]);
 }
 

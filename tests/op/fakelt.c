@@ -235,11 +235,22 @@ static double gelu(double x)
 	return .5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + .044715 * x * x * x)));
 }
 
+static double gelu_slope(double x)
+{
+	double u = sqrt(2 / M_PI) * (x + .044715 * x * x * x), t = tanh(u);
+
+	return .5 * (1 + t) + .5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * .044715 * x * x);
+}
+
 /* Apply the epilogue to an element; called in the order of the columns of D. */
 static void epilogue_at(const struct desc *d, const struct layout *c, void *out, int64_t batch, int64_t row, int64_t col, double z)
 {
 	int e = (int)d->epilogue;
 
+	if (e == LT_EPILOGUE_DGELU) {
+		save(out, c->type, batch * c->stride + row + col * c->ld, z * gelu_slope(load(d->aux, c->type, row + col * d->aux_ld)));
+		return;
+	}
 	if (e & LT_EPILOGUE_BIAS)
 		z += load(d->bias, d->bias_type, row);
 	if (e & LT_EPILOGUE_AUX)
@@ -269,7 +280,7 @@ static void check_epilogue(const struct desc *d, const struct layout *c)
 	}
 	if (e & LT_EPILOGUE_AUX) {
 		assert_non_null(d->aux);
-		assert_true(d->aux_ld % 8 == 0 && d->aux_ld >= c->rows);
+		assert_true(d->aux_ld % 8 == 0 && d->aux_ld >= c->rows && (uintptr_t)d->aux % 16 == 0);
 	}
 	fake.seen[e]++;
 }

@@ -326,6 +326,55 @@ static int log_has(const char *text)
 	return found;
 }
 
+/* dz (rows, 8) = (dy w) gelu'(z) with K = 8. */
+static int run_slope(int rows)
+{
+	static _Alignas(16) uint16_t dy[16 * 8], w[8 * 8], dz[16 * 8], z[16 * 8];
+	const struct cublaslt_finish finish = {finish_product, &finished};
+	struct product p = {.m = rows,
+	                    .n = 8,
+	                    .k = 8,
+	                    .count = 1,
+	                    .alpha = 1,
+	                    .act = 1 + UNARY_GELU_TANH,
+	                    .a = {dy, DT_BF16, 8, 0},
+	                    .b = {w, DT_BF16, 8, 0},
+	                    .c = {dz, DT_BF16, 8, 0},
+	                    .pre = {z, DT_BF16, 8, 0}};
+
+	return cublaslt_run(device.cublaslt, 0, &p, &finish, room);
+}
+
+/* The derivative of GELU is the library's unless our own pass is faster or the library refuses it. */
+static void slow_slope(void **state)
+{
+	(void)state;
+	for (int slow = 0; slow < 2; slow++) {
+		unlink(tuning_path());
+		begin();
+		cublaslt_tune(device.cublaslt, tuning_path());
+		fake.slow = slow ? LT_EPILOGUE_AUX : LT_EPILOGUE_DEFAULT;
+		assert_int_equal(run_slope(8), 1);
+		for (int again = 0; again < 2; again++) {
+			fake.seen[LT_EPILOGUE_DGELU] = fake.seen[LT_EPILOGUE_DEFAULT] = finished = fake.timed = 0;
+			assert_int_equal(run_slope(8), 1);
+			assert_true(fake.seen[LT_EPILOGUE_DGELU] == !slow && fake.seen[LT_EPILOGUE_DEFAULT] == slow && finished == slow);
+			assert_int_equal(fake.timed, 0);
+			if (slow)
+				assert_true(left.c.p == asked_for.c.p && !left.act && !left.pre.p && asked_for.act && asked_for.pre.p);
+			assert_true(log_has(slow ? "\t+dgelu\t2\t3\t1000.0\t1000.0\t" : "\t+dgelu\t2\t3\t"));
+			assert_true(log_has(slow ? "\tapart\n" : "\tlibrary\n"));
+			tune_anew();
+			assert_int_equal(run_slope(8), 1);
+		}
+		fake.refuse = LT_EPILOGUE_DGELU;
+		finished = 0;
+		assert_int_equal(run_slope(9), 1);
+		assert_int_equal(finished, 1);
+		end();
+	}
+}
+
 /* The log has a line for each shape with its choice. */
 static void log_of_products(void **state)
 {
@@ -531,10 +580,13 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(plans),           cmocka_unit_test(forced),      cmocka_unit_test(tuning),
-	    cmocka_unit_test(stale),           cmocka_unit_test(shared_rows), cmocka_unit_test(slow_epilogues),
-	    cmocka_unit_test(log_of_products), cmocka_unit_test(shared),      cmocka_unit_test(in_the_users_cache),
-	    cmocka_unit_test(failures),        cmocka_unit_test(refusals),    cmocka_unit_test(library_itself),
+	    cmocka_unit_test(plans),          cmocka_unit_test(forced),
+	    cmocka_unit_test(tuning),         cmocka_unit_test(stale),
+	    cmocka_unit_test(shared_rows),    cmocka_unit_test(slow_epilogues),
+	    cmocka_unit_test(slow_slope),     cmocka_unit_test(log_of_products),
+	    cmocka_unit_test(shared),         cmocka_unit_test(in_the_users_cache),
+	    cmocka_unit_test(failures),       cmocka_unit_test(refusals),
+	    cmocka_unit_test(library_itself),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

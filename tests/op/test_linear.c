@@ -145,6 +145,42 @@ static void check_forward(struct device *d, int64_t t, int64_t n, int64_t k, int
 	free_all(&c);
 }
 
+static double derivative(int64_t act, double x)
+{
+	double h = 1e-5;
+
+	return act - 1 == UNARY_RELU ? x > 0 : (activation(act, x + h) - activation(act, x - h)) / (2 * h);
+}
+
+/* LINEAR_DX times the derivative of an activation: near differences of it, and with the bits of LINEAR_DX and UNARY_GRAD. */
+static void check_slope(struct device *d, int64_t t, int64_t n, int64_t k, int64_t act)
+{
+	struct op_call c = {.nin = 3, .nout = 1, .attr = {.linear = {act}}}, e, u = {.nin = 2, .nout = 1};
+	struct array *dx = &c.out[0], plain;
+
+	c.in[0] = rows_new(d, 4, t, n, GAP);
+	c.in[1] = flat_new(d, 2, n, k);
+	c.in[2] = rows_new(d, 5, t, k, GAP + 2);
+	*dx = rows_new(d, 0, t, k, GAP);
+	op_run(d, OP_LINEAR_DX, &c);
+	plain = rows_new(d, 0, t, k, GAP);
+	e = c;
+	e.nin = 2;
+	e.out[0] = plain;
+	op_run(d, OP_LINEAR_DX, &e);
+	for (int64_t r = 0; r < B * t; r++)
+		for (int64_t q = 0; q < k; q++)
+			assert_true(fabs(at(d, dx, r, q) - at(d, &plain, r, q) * derivative(act, at(d, &c.in[2], r, q))) <
+			            (d->real == DT_F64 ? 1e-9 : 1e-6) * (double)(n + 8));
+	u.in[0] = u.out[0] = plain;
+	u.in[1] = c.in[2];
+	u.attr.unary.fn = (enum unary)(act - 1);
+	op_run(d, OP_UNARY_GRAD, &u);
+	assert_memory_equal(dx->data, plain.data, (size_t)(B * t * (k + GAP)) * size_of(d));
+	mem_free(plain.data);
+	free_all(&c);
+}
+
 static void check_gradients(struct device *d, int64_t t, int64_t n, int64_t k, int bias)
 {
 	struct op_call c = {.nin = 2, .nout = 1}, e = {.nin = 2, .nout = 2};
@@ -190,6 +226,7 @@ static void check_gradients(struct device *d, int64_t t, int64_t n, int64_t k, i
 static void loops(void **state)
 {
 	static const int64_t shape[][3] = {{1, 1, 1}, {1, 37, 5}, {5, 7, 66}, {16, 96, 64}, {200, 9, 11}, {23, 40, 401}};
+	static const enum unary slopes[] = {UNARY_SILU, UNARY_GELU_TANH, UNARY_TANH, UNARY_RELU};
 	struct pool *p = pool_new(2, NULL);
 
 	(void)state;
@@ -208,6 +245,12 @@ static void loops(void **state)
 			check_forward(d, t, n, k, 1 + UNARY_RELU, 1, 1);
 			check_gradients(d, t, n, k, (int)s & 1);
 			check_gradients(d, t, n, k, !(s & 1));
+			for (int a = 0; a < 8; a++) {
+				if (d->real == DT_F32)
+					assert_int_equal(device_set_precision(d, a & 1 ? PRECISION_BF16_EMULATED : PRECISION_F32, NULL), 0);
+				check_slope(d, t, n, k, 1 + slopes[a / 2]);
+			}
+			device_set_precision(d, PRECISION_F32, NULL);
 		}
 		device_free(d);
 	}

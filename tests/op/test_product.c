@@ -120,6 +120,37 @@ static void gradients(void **state)
 	end();
 }
 
+static void slope_of(const int64_t n[3], int act, int master)
+{
+	struct operand dy = {.rank = 2, .shape = {n[0], n[1]}}, x = {.rank = 2, .shape = {n[0], n[2]}};
+	struct operand w = {.rank = 2, .shape = {n[1], n[2]}, .dense = 1, .exact = master};
+	struct optest dx = {.name = "LINEAR_DX", .op = OP_LINEAR_DX, .attr.linear = {act}, .nin = 3, .nout = 1, .in = {dy, w, x}, .out = {x}};
+
+	optest_twin(&dx, &kernel_linear_dx_cuda, TOLERANCE * 1e-6);
+	dx.tol16 = 0x1p-6; /* without an epilogue the product is rounded too, and may be larger than the result */
+	optest_twin(&dx, &linear_dx_lt, TOLERANCE * 1e-6);
+}
+
+/* The product times the derivative of an activation: in the library's epilogue, in our own pass beside its product, and by our own kernel. */
+static void slopes(void **state)
+{
+	static const int64_t whole[] = {20, 24, 40};
+
+	(void)state;
+	for (int refuse = 0; refuse < 3; refuse++) {
+		begin();
+		fake.refuse = refuse == 0 ? 0 : refuse == 1 ? LT_EPILOGUE_DGELU : ~0;
+		for (int act = 1; act <= UNARY_COUNT; act++) {
+			slope_of(whole, act, act & 1);
+			for (int s = 0; act == 1 + UNARY_GELU_TANH && s < SHAPES; s++)
+				slope_of(shapes[s], act, s & 1);
+		}
+		assert_int_equal(fake.seen[LT_EPILOGUE_DGELU] > 0, refuse == 0);
+		assert_int_equal(fake.seen[LT_EPILOGUE_DEFAULT] > 0, refuse < 2);
+		end();
+	}
+}
+
 /* Our own passes, which are used without the library's epilogues and if the output has another type than db. Enough rows for two strips. */
 static void own_epilogues(void **state)
 {
@@ -426,9 +457,9 @@ static void pixels(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(forward),     cmocka_unit_test(gradients), cmocka_unit_test(own_epilogues),
-	    cmocka_unit_test(column_sums), cmocka_unit_test(products),  cmocka_unit_test(order_of_sums),
-	    cmocka_unit_test(rows_apart),  cmocka_unit_test(any_batch), cmocka_unit_test(pixels),
+	    cmocka_unit_test(forward),     cmocka_unit_test(gradients), cmocka_unit_test(slopes),        cmocka_unit_test(own_epilogues),
+	    cmocka_unit_test(column_sums), cmocka_unit_test(products),  cmocka_unit_test(order_of_sums), cmocka_unit_test(rows_apart),
+	    cmocka_unit_test(any_batch),   cmocka_unit_test(pixels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

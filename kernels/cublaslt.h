@@ -103,8 +103,8 @@ struct cublaslt_host {
 
 /* Completes a product of which the library computed only a part. */
 struct cublaslt_finish {
-	/* Submit to the same stream what `asked` has and `done` has not: bias, activation or its derivative, sums. done->c holds the values before them; it is
-	 * asked->aux where the two are of one type. `workspace` is cublaslt_run's. */
+	/* Submit to the same stream what `asked` has and `done` has not: bias, activation or its derivative, sums. done->c holds the values before
+	 * them; it is asked->aux where the two are of one type. `workspace` is cublaslt_run's. */
 	void (*run)(void *arg, const struct product *asked, const struct product *done, void *workspace);
 	void *arg;
 };

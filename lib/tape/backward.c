@@ -74,6 +74,40 @@ static struct tensor *batched_as(struct tape *t, struct tensor *g, const struct 
 	return tensor_view(t, g, g->rank, g->shape, g->stride, g->offset, x->batched);
 }
 
+/* Mark the values that are computed again one by one: those that only products read. Other readers may need them earlier, where a derivative is
+ * part of a product (linear_dx_takes). */
+static void find_repeatable(struct tape *t)
+{
+	for (int i = 0; i < t->forward_end; i++) {
+		const struct node *n = &t->node[i];
+
+		if (op_def_of(n->op)->again)
+			n->out[0]->st->again_by = i + 1;
+		for (int j = 0; j < n->nin; j++)
+			if (n->in[j] && (!op_def_of(n->op)->weight || n->in[j]->st->keep))
+				n->in[j]->st->again_by = 0;
+	}
+}
+
+/* Record what computes x again, if it is such a value and that is not recorded yet. Its operands are kept: products do not read them. */
+static void value_again(struct tape *t, struct tensor *x, struct tensor **map)
+{
+	struct node n; /* a copy: recording may move the nodes */
+	struct tensor *y;
+	int by = x ? x->st->again_by : 0;
+
+	if (!by || x != t->node[by - 1].out[0] || map[x->id])
+		return;
+	n = t->node[by - 1];
+	t->again = 1;
+	y = op_def_of(n.op)->again(t, &n);
+	t->again = 0;
+	if (y) {
+		y->st->exact = x->st->exact;
+		map[x->id] = y;
+	}
+}
+
 static void node_backward(struct tape *t, int i, struct tensor **map)
 {
 	struct node original = t->node[i], mapped = original;
@@ -93,6 +127,8 @@ static void node_backward(struct tape *t, int i, struct tensor **map)
 	}
 	if (!want)
 		return;
+	for (int j = 0; t->recompute >= RECOMPUTE_NORMS && j < original.nin; j++)
+		value_again(t, original.in[j], map);
 	for (int j = 0; j < original.nin; j++)
 		mapped.in[j] = again(t, original.in[j], map);
 	for (int k = 0; k < original.nout; k++)
@@ -162,10 +198,12 @@ void tape_backward(struct tape *t, struct tensor *y, struct tensor *dy)
 	t->grads = tensors;
 	t->grad = mem_zalloc((size_t)tensors, sizeof *t->grad);
 	t->grad[y->id] = dy;
+	if (t->recompute >= RECOMPUTE_NORMS)
+		find_repeatable(t);
 	for (int i = t->forward_end - 1; i >= 0; i--) {
 		int b = t->node[i].block, begin = i;
 
-		if (t->recompute && b && b != block) {
+		if (t->recompute == RECOMPUTE_BLOCKS && b && b != block) {
 			while (begin > 0 && t->node[begin - 1].block == b)
 				begin--;
 			block_again(t, begin, i, map);

@@ -108,6 +108,11 @@ struct tensor *grad_unary(struct tape *t, struct tensor *dy, struct tensor *x, e
 	return node_one(t, OP_UNARY_GRAD, 2, in, tensor_like(t, x), &attr);
 }
 
+static struct tensor *unary_again(struct tape *t, const struct node *n)
+{
+	return op_unary(t, n->in[0], n->attr.unary.fn);
+}
+
 static void unary_vjp(struct vjp *v)
 {
 	v->dx[0] = grad_unary(v->t, v->dy[0], v->n->in[0], v->n->attr.unary.fn);
@@ -118,5 +123,5 @@ const struct op_def op_def_fill = {.strided = STRIDED_YES};
 const struct op_def op_def_add = {.vjp = add_vjp, .in_place = 1, .strided = STRIDED_YES};
 const struct op_def op_def_mul = {.vjp = mul_vjp, .in_place = 1, .strided = STRIDED_YES};
 const struct op_def op_def_sum = {.vjp = sum_vjp, .strided = STRIDED_NO};
-const struct op_def op_def_unary = {.vjp = unary_vjp, .in_place = 1, .strided = STRIDED_YES};
+const struct op_def op_def_unary = {.vjp = unary_vjp, .again = unary_again, .in_place = 1, .strided = STRIDED_YES};
 const struct op_def op_def_unary_grad = {.in_place = 1, .strided = STRIDED_YES};

@@ -51,6 +51,14 @@ static void linear_vjp(struct vjp *v)
 	node_add(v->t, OP_LINEAR_DW, 2, in, 2, out, NULL);
 }
 
+/* The activation of the values before it, which its gradient needs anyway. */
+static struct tensor *linear_again(struct tape *t, const struct node *n)
+{
+	int act = n->attr.linear.act;
+
+	return act && t->recompute == RECOMPUTE_ACTS ? op_unary(t, n->out[1], (enum unary)(act - 1)) : NULL;
+}
+
 /* Whether a node after this one writes to the memory of x, as a recomputed block does. */
 static int written_after(const struct tape *t, const struct tensor *x, int node)
 {
@@ -141,8 +149,14 @@ static double matmul_flops(const struct op_call *c)
 	return 2. * (double)array_count(&c->out[0]) * (double)a->shape[a->rank - (c->attr.matmul.ta ? 2 : 1)];
 }
 
-const struct op_def op_def_linear = {
-    .vjp = linear_vjp, .flops = linear_flops, .optional = 1 << 1, .strided = STRIDED_ROWS, .weight = 1 << 1, .compact = 1 << 1, .bias = 1 << 2};
+const struct op_def op_def_linear = {.vjp = linear_vjp,
+                                     .again = linear_again,
+                                     .flops = linear_flops,
+                                     .optional = 1 << 1,
+                                     .strided = STRIDED_ROWS,
+                                     .weight = 1 << 1,
+                                     .compact = 1 << 1,
+                                     .bias = 1 << 2};
 const struct op_def op_def_linear_dx = {.flops = linear_dx_flops, .strided = STRIDED_ROWS, .weight = 1 << 1};
 const struct op_def op_def_linear_dw = {.flops = linear_dw_flops, .exact = 3};
 const struct op_def op_def_matmul = {.vjp = matmul_vjp, .flops = matmul_flops};

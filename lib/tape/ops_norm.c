@@ -35,6 +35,15 @@ struct tensor *op_norm(struct tape *t, struct tensor *x, struct tensor *scale, s
 	return out[0];
 }
 
+/* Repeat a norm, whose statistics are kept and therefore dropped here. */
+static struct tensor *norm_again(struct tape *t, const struct node *n)
+{
+	struct tensor *out[2] = {tensor_like(t, n->out[0]), tensor_like(t, n->out[1])};
+
+	node_add(t, n->op, n->nin, n->in, 2, out, &n->attr);
+	return out[0];
+}
+
 static void norm_vjp(struct vjp *v)
 {
 	const struct node *n = v->n;
@@ -106,9 +115,9 @@ static void groupnorm_vjp(struct vjp *v)
 	node_add(v->t, OP_GROUPNORM_GRAD, 5, in, 3, out, &n->attr);
 }
 
-const struct op_def op_def_norm = {.vjp = norm_vjp, .exact = 2};
+const struct op_def op_def_norm = {.vjp = norm_vjp, .again = norm_again, .exact = 2};
 const struct op_def op_def_norm_grad = {.in_place = 5, .exact = 6, .strided = STRIDED_YES};
 const struct op_def op_def_gate = {.vjp = gate_vjp, .in_place = 1};
 const struct op_def op_def_gate_grad = {.exact = 2, .strided = STRIDED_YES};
-const struct op_def op_def_groupnorm = {.vjp = groupnorm_vjp, .in_place = 1, .exact = 2};
+const struct op_def op_def_groupnorm = {.vjp = groupnorm_vjp, .again = norm_again, .in_place = 1, .exact = 2};
 const struct op_def op_def_groupnorm_grad = {.in_place = 1, .exact = 6};

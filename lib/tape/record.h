@@ -22,7 +22,8 @@ struct storage {
 	int first, last;       /* first and last node that reads or writes it */
 	int64_t place;         /* byte offset in the arena */
 	void *bound;           /* STORE_INPUT */
-	struct storage *clone; /* during recomputation of a block */
+	struct storage *clone; /* during recomputation of a block, or of this value alone */
+	int again_by;          /* 1 + the node that computes it, if that can be repeated alone; else 0 */
 	struct storage *next;
 };
 
@@ -64,7 +65,8 @@ struct tape {
 	int ntensors, tensor_cap;
 	struct storage *storages;
 	struct params *params;
-	int block, blocks, recompute, again;
+	int block, blocks, again;
+	enum recompute recompute;
 	int frozen; /* parameters get no gradient */
 	int64_t dropouts;
 	int stream;           /* the stream of nodes being recorded */

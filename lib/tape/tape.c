@@ -85,9 +85,9 @@ void tape_freeze(struct tape *t)
 	t->frozen = 1;
 }
 
-void tape_recompute(struct tape *t, int on)
+void tape_recompute(struct tape *t, enum recompute what)
 {
-	t->recompute = on;
+	t->recompute = what;
 }
 
 int tape_mark(const struct tape *t)

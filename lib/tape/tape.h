@@ -68,11 +68,20 @@ void tape_keep(struct tape *t, struct tensor *x);
 struct tensor *tape_float(struct tape *t, struct tensor *x);
 struct tensor *tape_float_grad(struct tape *t, struct tensor *x);
 
-/* Nodes recorded between begin and end form a block. With tape_recompute(t, 1) before tape_backward the intermediates of a block
- * are computed again from its inputs when its gradient is needed, instead of being kept. Blocks do not nest. */
+/* What is computed again when its gradient is needed, instead of being kept. Each gives the same bits, less memory and more time. */
+enum recompute {
+	RECOMPUTE_NONE,
+	RECOMPUTE_BLOCKS, /* the intermediates of a block, from its inputs */
+	RECOMPUTE_NORMS,  /* the outputs of norms and of op_unary that only products read, by the same op */
+	RECOMPUTE_ACTS    /* these, and the outputs of op_linear_act, from the values before its activation. The bits are the same only where a device
+	                   * applies the activation to those values as they are stored, so not in bfloat16 or TF32 */
+};
+
+/* Nodes recorded between begin and end form a block. Blocks do not nest. */
 void tape_block_begin(struct tape *t);
 void tape_block_end(struct tape *t);
-void tape_recompute(struct tape *t, int on);
+/* Before tape_backward. */
+void tape_recompute(struct tape *t, enum recompute what);
 
 /* Append the gradient of sum(dy * y) with respect to trainable parameters and TAPE_GRAD inputs. dy has y's shape. Parameter gradients
  * overwrite the gradient arena. Once per tape. */

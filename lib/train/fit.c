@@ -43,9 +43,16 @@ struct saving {
 	const char *text;                                /* printed after the value */
 };
 
+static int recompute_light(struct train_options *o, const struct device *d)
+{
+	(void)d;
+	return o->recompute || o->recompute_light ? 0 : (o->recompute_light = 1);
+}
+
 static int recompute(struct train_options *o, const struct device *d)
 {
 	(void)d;
+	o->recompute_light = 0;
 	return o->recompute ? 0 : (o->recompute = 1);
 }
 
@@ -86,12 +93,10 @@ static int round_off(struct train_options *o, const struct device *d)
 
 /* In the order of proposal: first those that change no result, then the one that changes the order of sums, then the one that changes rounding. */
 static const struct saving savings[] = {
-    {"--recompute", recompute, NULL, ""},
-    {"--offload", offload, NULL, " optimizer"},
-    {"--accumulate", cut_batch, parts, ""},
-    {"--precision", round_off, NULL, " bf16"},
+    {"--recompute-light", recompute_light, NULL, ""}, {"--recompute", recompute, NULL, ""},      {"--offload", offload, NULL, " optimizer"},
+    {"--accumulate", cut_batch, parts, ""},           {"--precision", round_off, NULL, " bf16"},
 };
-enum { SAVINGS = sizeof savings / sizeof *savings };
+enum { SAVINGS = sizeof savings / sizeof *savings, LIGHT = 0, BLOCKS = 1 };
 
 static void put_saving(struct str *s, const struct saving *v, const struct train_options *o)
 {
@@ -152,6 +157,7 @@ static int find_saving(const struct trainer *r, uint64_t have, struct str *how, 
 			*need = n;
 		}
 	}
+	used[LIGHT] &= !used[BLOCKS];
 	for (int i = 0; i < SAVINGS; i++)
 		if (used[i]) {
 			str_puts(how, how->len ? " " : "");

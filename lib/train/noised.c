@@ -273,7 +273,8 @@ static struct tensor *vector(struct tape *t)
 	return tape_input(t, tape_real(t), 1, &n, TAPE_BATCHED);
 }
 
-void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity, int backward, int recompute)
+void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity, int backward,
+                 enum recompute recompute)
 {
 	struct tape *t = tape_new(real, capacity);
 	int64_t shape[4] = {capacity, c->channels, c->size, c->size};

@@ -30,7 +30,8 @@ struct loss_tape {
 };
 
 /* Record noise, network with its dropout, loss and, with `backward`, the gradient. Lays out p. Caller frees the tape with tape_free. */
-void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity, int backward, int recompute);
+void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity, int backward,
+                 enum recompute recompute);
 
 /* Clean samples in host memory. */
 struct clean {

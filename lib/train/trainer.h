@@ -69,8 +69,8 @@ struct train_options {
 	 * The stamp records the steps at which a run was extended. */
 	int extend;
 	/* These do not change the result. */
-	double max_skipped_share; /* non-finite steps as a share of all so far (at least 100 .. 1000) before ERR_DIVERGED */
-	int recompute, verify;
+	double max_skipped_share;               /* non-finite steps as a share of all so far (at least 100 .. 1000) before ERR_DIVERGED */
+	int recompute, recompute_light, verify; /* recompute: of blocks; recompute_light: of norms and activations alone */
 	int64_t offload; /* the optimizer's moments stay on the host and are copied through the device in ranges of this many elements, a
 	                  * multiple of 16; 0: they stay on the device. OPTIMIZER_MUON: 0 */
 	struct train_interval checkpoint;

@@ -246,6 +246,8 @@ const struct option train_common_options[] = {
      .help = "steps between lines of train.jsonl", OPTION_ALWAYS},
     OPTION_GROUP("Machine"),
     {"--recompute", .type = OPTION_FLAG, REQUEST(recompute), .help = "recompute blocks in the backward pass: less memory, same bytes", OPTION_ALWAYS},
+    {"--recompute-light", .type = OPTION_FLAG, REQUEST(recompute_light), .help = "recompute norms and activations alone: little time, same bytes",
+     .when = {{USE_AGAINST, "--recompute"}}},
     {"--offload", .type = OPTION_CHOICE, REQUEST(offload), .arg = "WHAT", .choices = offloads, .values = offload_ranges, .preset = "none",
      .help = "what a GPU keeps in the host's memory: less of its own, same bytes", .when = {{USE_AGAINST, "--optimizer=muon"}}},
     {"--no-verify", .type = OPTION_OFF, REQUEST(verify), .preset = "1", .help = "do not hash the shards before training", OPTION_ALWAYS},

@@ -16,12 +16,22 @@ static void fit_objective(struct trainer *r)
 	r->objective.def.loss = net_is_classifier(&r->net) ? LOSS_CLASS : LOSS_SQUARED;
 }
 
+/* What to recompute. GELU's is left out where products round their inputs, because a library applies it to values that are not rounded. */
+static enum recompute recomputed(const struct train_options *o)
+{
+	if (o->recompute)
+		return RECOMPUTE_BLOCKS;
+	if (!o->recompute_light)
+		return RECOMPUTE_NONE;
+	return o->precision == PRECISION_F32 ? RECOMPUTE_ACTS : RECOMPUTE_NORMS;
+}
+
 void trainer_record(struct trainer *r)
 {
 	int bf16 = device_stores_bf16(r->device, (enum precision)r->o->precision);
 
 	fit_objective(r);
-	loss_record(&r->loss, &r->net, &r->params, DT_F32, r->part, 1, r->o->recompute);
+	loss_record(&r->loss, &r->net, &r->params, DT_F32, r->part, 1, recomputed(r->o));
 	tape_layout(r->loss.tape, r->device, &(struct plan_options){.bf16 = bf16, .bf16_weights = bf16});
 	r->flops_per_sample = tape_flops(r->loss.tape, 1, 0, r->loss.end);
 }

@@ -34,6 +34,9 @@ check_absent "writes nothing" m
 check "two threads" $few $emulated --threads 2 -o two s
 check "one thread, recomputed" $few $emulated --threads 1 --recompute -o one s
 check_same "the same bytes" two/$weights one/$weights
+check "only norms recomputed" $few $emulated --recompute-light -o light s
+check_same "the same bytes" two/$weights light/$weights
+check_exit 2 "--recompute-light beside --recompute" $few $emulated --recompute --recompute-light -o m s
 [ ! -e native ] || [ "$amx" ] || check_same "and by the CPU's instructions" two/$weights native/$weights
 cp -r two half && rm -r half/train/step-00000006 half/$weights half/config.json
 check "gone on with after three steps" $few $emulated -o half s

@@ -24,6 +24,9 @@ check_grep "its configuration" '"model_type": "unet"' e/expert_0/config.json
 check_grep "as diffusers has it" '"_class_name": "UNet2DModel"' e/expert_0/config.json
 check "one thread, recomputed, other checkpoints" $run $few --condition cluster --class-dropout .2 --cluster 0 --threads 1 --recompute --checkpoint-every 90s -o e/one s
 check_same "make the same bytes" e/expert_0/$weights e/one/$weights
+check "norms and activations recomputed" $run $few --condition cluster --class-dropout .2 --cluster 0 --recompute-light -o e/light s
+check_same "make the same bytes" e/expert_0/$weights e/light/$weights
+rm -r e/light
 cp -r e/expert_0 half && rm -r half/train/step-00000004 half/$weights half/config.json
 check "gone on with after two steps" $run $few --condition cluster --class-dropout .2 --cluster 0 -o half s
 check_same "it is the same" e/expert_0/$weights half/$weights

@@ -1,5 +1,5 @@
-/* LINEAR, LINEAR_DX, LINEAR_DW and MATMUL on the GPU against the CPU: biases, activations and derivatives, pre-activations, column sums, rows with padding or any
- * offset, operands of two types, the layers of DiT-XL. With the chosen algorithm and with every other candidate. */
+/* LINEAR, LINEAR_DX, LINEAR_DW and MATMUL on the GPU against the CPU: biases, activations and derivatives, pre-activations, column sums, rows with
+ * padding or any offset, operands of two types, the layers of DiT-XL. With the chosen algorithm and with every other candidate. */
 #include "tests/cuda/remote.h"
 
 #include <setjmp.h>

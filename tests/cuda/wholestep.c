@@ -50,7 +50,7 @@ void step_run(struct step *s, const struct net_config *c, struct device *d, cons
 	uint16_t *rounded = NULL;
 
 	memset(s, 0, sizeof *s);
-	loss_record(&s->loss, c, &s->params, DT_F32, o->rows, 1, 0);
+	loss_record(&s->loss, c, &s->params, DT_F32, o->rows, 1, o->recompute);
 	tape_layout(s->loss.tape, d, &plan);
 	if (tape_allocate(s->loss.tape, &e) || noised_init(z, d, o->rows, c, &e))
 		fail_msg("%s", e.msg);

@@ -11,6 +11,7 @@ struct step_options {
 	int64_t rows, used; /* the tape's capacity, and the samples of the step */
 	int bf16, times;    /* bf16: weights and intermediates; times: that the step is run */
 	int no_reuse;       /* every intermediate stays readable (step_differs) */
+	enum recompute recompute;
 };
 
 struct step {

@@ -27,7 +27,7 @@ static struct net_config tiny(const struct net_def *def, int64_t depth)
 }
 
 /* Arena bytes of a training step of one sample; check, or NULL, sees every node that is run. */
-static int64_t planned(const struct net_config *c, int bf16, int recompute, void (*check)(const struct node *n, int *found), int *found)
+static int64_t planned(const struct net_config *c, int bf16, enum recompute recompute, void (*check)(const struct node *n, int *found), int *found)
 {
 	struct device *d = device_emulated(NULL);
 	struct params p = {0};
@@ -74,7 +74,7 @@ static void is_float(void **state)
 {
 	(void)state;
 	for (int k = 0; k < 3; k++)
-		for (int recompute = 0; recompute < 2; recompute++) {
+		for (enum recompute recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_BLOCKS; recompute++) {
 			struct net_config c = tiny(defs[k], DEEP);
 			int found[OP_COUNT] = {0};
 
@@ -104,7 +104,7 @@ static void gradients_of_what_blocks_share(void **state)
 {
 	(void)state;
 	for (int k = 0; k < 3; k++)
-		for (int recompute = 0; recompute < 2; recompute++) {
+		for (enum recompute recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_BLOCKS; recompute++) {
 			struct net_config c = tiny(defs[k], DEEP);
 			int found[OP_COUNT] = {0};
 
@@ -115,20 +115,47 @@ static void gradients_of_what_blocks_share(void **state)
 
 /* A block keeps for its gradient, in multiples of T H elements: in float both states of the stream (2); in bfloat16 both normalised rows (2),
  * queries, keys and values (3), the output of the attention and what follows it (2), the MLP before and after its activation (8) and its output (1):
- * 16 of 2 bytes, and 2 of 4. A recomputed block keeps only its input. Statistics and modulation are the rest. */
+ * 16 of 2 bytes, and 2 of 4. A recomputed block keeps only its input; with RECOMPUTE_NORMS the normalised rows are not kept, with RECOMPUTE_ACTS
+ * neither is the MLP after its activation. Statistics and modulation are the rest. */
 static void bytes_of_a_block(void **state)
 {
 	enum { STATE = TOKENS * HIDDEN, REST = TOKENS * 2 * 2 * 4 + 2 * TOKENS * 4 + 6 * HIDDEN * 2, ROUND = 20 * 64 };
+	static const char *const names[] = {"kept", "recomputed", "without norms", "without norms and activations"};
+	static const int64_t least_bytes[] = {16 * 2 + 2 * 4, 4, 14 * 2 + 2 * 4, 10 * 2 + 2 * 4};
 
 	(void)state;
-	for (int recompute = 0; recompute < 2; recompute++) {
+	for (enum recompute recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_ACTS; recompute++) {
 		struct net_config small = tiny(&net_dit, 12), large = tiny(&net_dit, 20);
 		int64_t block = (planned(&large, 1, recompute, NULL, NULL) - planned(&small, 1, recompute, NULL, NULL)) / 8,
-			least = recompute ? 4 : 16 * 2 + 2 * 4;
+			least = least_bytes[recompute];
 
-		print_message("%s: %.2f bytes per token and channel\n", recompute ? "recomputed" : "kept", (double)block / STATE);
+		print_message("%s: %.2f bytes per token and channel\n", names[recompute], (double)block / STATE);
 		assert_true(block >= least * STATE && block <= least * STATE + REST + ROUND);
 	}
+}
+
+/* What is computed again has the bits of what would have been kept. */
+static void same_bits_recomputed(void **state)
+{
+	struct device *d = device_emulated(NULL);
+
+	(void)state;
+	for (int k = 0; k < 3; k++)
+		for (int bf16 = 0; bf16 < 2; bf16++) {
+			struct net_config c = tiny(defs[k], 2);
+			struct step want, got;
+
+			step_run(&want, &c, d, &(struct step_options){ROWS, ROWS, bf16, .times = 1});
+			for (enum recompute again = RECOMPUTE_BLOCKS; again <= (bf16 ? RECOMPUTE_NORMS : RECOMPUTE_ACTS); again++) {
+				step_run(&got, &c, d, &(struct step_options){ROWS, ROWS, bf16, .times = 1, .recompute = again});
+				assert_memory_equal(got.out, want.out, (size_t)want.outs * sizeof *got.out);
+				assert_memory_equal(got.each, want.each, ROWS * sizeof *got.each);
+				assert_memory_equal(got.grads, want.grads, (size_t)want.params.trainable * sizeof *got.grads);
+				step_free(&got);
+			}
+			step_free(&want);
+		}
+	device_free(d);
 }
 
 static void error_of_a_deep_network(void **state)
@@ -155,7 +182,8 @@ static void error_of_a_deep_network(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(is_float), cmocka_unit_test(gradients_of_what_blocks_share),
-	                                   cmocka_unit_test(bytes_of_a_block), cmocka_unit_test(error_of_a_deep_network)};
+	                                   cmocka_unit_test(bytes_of_a_block), cmocka_unit_test(same_bits_recomputed),
+	                                   cmocka_unit_test(error_of_a_deep_network)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -451,13 +451,14 @@ static void holds_to_the_plan(void **state)
 	}
 }
 
-static uint64_t planned(struct train_options o, int recompute, int64_t accumulate)
+static uint64_t planned(struct train_options o, enum recompute what, int64_t accumulate)
 {
 	struct device *d = device_far(pool);
 	struct train_plan p;
 	struct err e = {0};
 
-	o.recompute = recompute;
+	o.recompute = what == RECOMPUTE_BLOCKS;
+	o.recompute_light = what == RECOMPUTE_ACTS;
 	o.accumulate = accumulate;
 	if (train_plan(&o, d, &p, &e))
 		fail_msg("%s", e.msg);
@@ -495,28 +496,30 @@ static void is_too_small(void **state)
 {
 	char *out = path_join(dir, "small"), *said;
 	struct train_options o = tiny(&net_dit, out);
-	uint64_t whole, recomputed, least = UINT64_MAX;
+	uint64_t whole, light, recomputed, least = UINT64_MAX;
 	int64_t first = 0, best = 0;
 
 	(void)state;
 	o.batch = 32;
-	whole = planned(o, 0, 1);
-	recomputed = planned(o, 1, 1);
+	whole = planned(o, RECOMPUTE_NONE, 1);
+	light = planned(o, RECOMPUTE_ACTS, 1);
+	recomputed = planned(o, RECOMPUTE_BLOCKS, 1);
 	for (int64_t n = 2; n <= o.batch; n *= 2) {
-		uint64_t both = planned(o, 1, n);
+		uint64_t both = planned(o, RECOMPUTE_BLOCKS, n);
 
-		if (!first && planned(o, 0, n) < recomputed)
+		if (!first && planned(o, RECOMPUTE_NONE, n) < recomputed)
 			first = n;
 		if (both < least) {
 			least = both;
 			best = n;
 		}
 	}
-	if (!(first && least < recomputed && recomputed < whole))
-		fail_msg("%llu whole, %llu recomputed, %llu least, cut in %d", (unsigned long long)whole, (unsigned long long)recomputed,
-		         (unsigned long long)least, (int)first);
+	if (!(first && least < recomputed && recomputed < light && light < whole))
+		fail_msg("%llu whole, %llu light, %llu recomputed, %llu least, cut in %d", (unsigned long long)whole, (unsigned long long)light,
+		         (unsigned long long)recomputed, (unsigned long long)least, (int)first);
 	too_small(o, whole, NULL);
-	too_small(o, whole - 1, "(1 B too little); it would fit with --recompute (");
+	too_small(o, whole - 1, "(1 B too little); it would fit with --recompute-light (");
+	too_small(o, light - 1, " too little); it would fit with --recompute (");
 	said = str_new("it would fit with --accumulate %d (", (int)first);
 	too_small(o, recomputed - 1, said);
 	mem_free(said);

@@ -386,7 +386,7 @@ static const struct {
 };
 
 /* The same graph for any capacity of two or more. */
-static void record(struct graph *g, enum dtype real, int64_t cap, int recompute)
+static void record(struct graph *g, enum dtype real, int64_t cap, enum recompute recompute)
 {
 	int64_t shape[ARRAY_RANK];
 	int nodes = 6 + (int)below(g, 30), block = 0;
@@ -434,7 +434,8 @@ static void record(struct graph *g, enum dtype real, int64_t cap, int recompute)
 struct plan {
 	enum dtype real;
 	int64_t cap;
-	int recompute, threads;
+	enum recompute recompute;
+	int threads;
 	struct plan_options o;
 };
 
@@ -646,15 +647,15 @@ static void check_gradients(struct instance *r)
 }
 
 static const struct plan plans[] = {
-    {DT_F64, 3, 0, 1, {.no_reuse = 1}}, {DT_F64, 3, 0, 1, {.poison = 1}},
-    {DT_F64, 3, 1, 1, {.poison = 1}},   {DT_F64, 3, 1, 1, {.no_reuse = 1, .poison = 1}},
-    {DT_F64, 4, 1, 1, {.poison = 1}},   {DT_F64, 2, 0, 1, {.poison = 1}},
+    {DT_F64, 3, RECOMPUTE_NONE, 1, {.no_reuse = 1}}, {DT_F64, 3, RECOMPUTE_NONE, 1, {.poison = 1}},
+    {DT_F64, 3, RECOMPUTE_BLOCKS, 1, {.poison = 1}}, {DT_F64, 3, RECOMPUTE_BLOCKS, 1, {.no_reuse = 1, .poison = 1}},
+    {DT_F64, 4, RECOMPUTE_BLOCKS, 1, {.poison = 1}}, {DT_F64, 2, RECOMPUTE_NONE, 1, {.poison = 1}},
+    {DT_F64, 3, RECOMPUTE_NORMS, 1, {.poison = 1}},  {DT_F64, 4, RECOMPUTE_ACTS, 1, {.poison = 1}},
 };
 
 static const struct plan float_plans[] = {
-    {DT_F32, 3, 0, 1, {.no_reuse = 1}},
-    {DT_F32, 3, 0, 2, {.poison = 1}},
-    {DT_F32, 4, 1, 2, {.poison = 1}},
+    {DT_F32, 3, RECOMPUTE_NONE, 1, {.no_reuse = 1}}, {DT_F32, 3, RECOMPUTE_NONE, 2, {.poison = 1}}, {DT_F32, 4, RECOMPUTE_BLOCKS, 2, {.poison = 1}},
+    {DT_F32, 3, RECOMPUTE_NORMS, 2, {.poison = 1}},  {DT_F32, 3, RECOMPUTE_ACTS, 1, {.poison = 1}},
 };
 
 static void check_bits(uint64_t key, const struct plan *p, int n, int64_t samples, struct pool *pool)
@@ -691,7 +692,7 @@ static void gradients(void **state)
 {
 	(void)state;
 	for (uint64_t key = 1; key <= GRAPHS; key++) {
-		const struct plan p = {DT_F64, 1 + (int64_t)key % 3, key / 3 % 2, 1, {.poison = 1}};
+		const struct plan p = {DT_F64, 1 + (int64_t)key % 3, (enum recompute)(key / 3 % 4), 1, {.poison = 1}};
 		struct instance r;
 
 		start(&r, key, &p, 1 + (int64_t)(key / 6) % p.cap, NULL);

@@ -184,6 +184,11 @@ static void same_bytes_however_it_ran(void **state)
 	assert_string_equal(a, b);
 	dir_remove(other, NULL);
 	o.recompute = 0;
+	o.recompute_light = 1;
+	run(&o, 2, b);
+	assert_string_equal(a, b);
+	dir_remove(other, NULL);
+	o.recompute_light = 0;
 	o.seed++;
 	run(&o, 2, b);
 	assert_string_not_equal(a, b);

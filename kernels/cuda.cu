@@ -574,6 +574,7 @@ extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *
 	fill_table(&c->device);
 	c->device.name = c->name;
 	c->device.pool = pool;
+	c->device.processors = p.multiProcessorCount;
 	if (open_queues(c)) {
 		cuda_error(&c->device, e);
 		cuda_close(&c->device);

@@ -46,7 +46,7 @@ struct op_call {
 /* kernels/NAME.c defines `const struct kernel kernel_NAME_f32, kernel_NAME_f64` through REAL_NAME (kernels/real.h). */
 struct kernel {
 	void (*run)(const struct op_call *c);
-	/* Scratch bytes for arrays of these shapes (data pointers are not set) and this many workers; NULL: none. */
+	/* Scratch bytes for arrays of these shapes (data pointers are not set), with fewer samples too, and this many workers; NULL: none. */
 	size_t (*scratch)(const struct op_call *c, int workers);
 };
 
@@ -77,6 +77,7 @@ struct device {
 	unsigned storage;  /* bit per enum dtype: the types that activations may be stored in */
 	int host;          /* device memory is host memory */
 	int streams;       /* number of queues, numbered from 0; with 1, nothing overlaps */
+	int processors;    /* multiprocessors of a GPU; 0: not known. No result depends on it */
 	int compact;       /* LINEAR accepts w of DT_COMPACT, in host memory */
 	int invariant;     /* set by device_set_invariant */
 	int bf16_products; /* LINEAR and its gradients on floats round their inputs to bfloat16; set by device_set_precision on the CPU */

@@ -2,12 +2,12 @@
  * residual stream, which may be float beside a bfloat16 h and dh. */
 #include "kernels/group.h"
 
-enum { ROWS = 4 /* processed at a time, so that their loads overlap */ };
+enum { ROWS = 4 /* processed at a time, so that their loads overlap; with few rows, GATE takes one */ };
 
 enum { Y, X, G, H, GATE_ARRAYS };
 
-/* X_BF16: whether x and y are bfloat16; H_BF16: whether h is. */
-template <int X_BF16, int H_BF16>
+/* X_BF16: whether x and y are bfloat16; H_BF16: whether h is. N: rows processed at a time. */
+template <int X_BF16, int H_BF16, int N>
 static __global__ void __launch_bounds__(TEAM) gate_packs(struct groups g, struct reals y, struct reals x, struct reals gate, struct reals h)
 {
 	const struct reals out = {y.p, X_BF16}, in = {x.p, X_BF16}, by = {h.p, H_BF16};
@@ -18,18 +18,18 @@ static __global__ void __launch_bounds__(TEAM) gate_packs(struct groups g, struc
 		float f[PACK];
 
 		reals_get8(gate, u.base[G] + col, f);
-		for (int64_t r = u.first; r < u.last; r += ROWS) {
-			int64_t at[ROWS][GATE_ARRAYS];
-			float a[ROWS][PACK], b[ROWS][PACK];
+		for (int64_t r = u.first; r < u.last; r += N) {
+			int64_t at[N][GATE_ARRAYS];
+			float a[N][PACK], b[N][PACK];
 
 			UNROLL
-			for (int i = 0; i < ROWS; i++) {
+			for (int i = 0; i < N; i++) {
 				group_row<GATE_ARRAYS>(&g, &u, r + i < u.last ? r + i : r, at[i]);
 				reals_get8(in, at[i][X] + col, a[i]);
 				reals_get8(by, at[i][H] + col, b[i]);
 			}
 			UNROLL
-			for (int i = 0; i < ROWS; i++) {
+			for (int i = 0; i < N; i++) {
 				for (int j = 0; j < PACK; j++)
 					a[i][j] = fmaf(f[j], b[i][j], a[i][j]);
 				if (r + i < u.last)
@@ -58,6 +58,17 @@ static int gate_packed(const struct groups *g, const struct array *const *arrays
 	return groups_common(g, gate);
 }
 
+template <int N>
+static void gate_launch(const struct op_call *c, const struct groups *g, struct reals y, struct reals x, struct reals gate, struct reals h)
+{
+	if (x.bf16)
+		LAUNCH(c, (gate_packs<1, 1, N>), blocks_of(g->kept * g->groups), team_of(g->cols), *g, y, x, gate, h);
+	else if (h.bf16)
+		LAUNCH(c, (gate_packs<0, 1, N>), blocks_of(g->kept * g->groups), team_of(g->cols), *g, y, x, gate, h);
+	else
+		LAUNCH(c, (gate_packs<0, 0, N>), blocks_of(g->kept * g->groups), team_of(g->cols), *g, y, x, gate, h);
+}
+
 static void gate_run(const struct op_call *c)
 {
 	const struct array *const arrays[GATE_ARRAYS] = {&c->out[0], &c->in[0], &c->in[1], &c->in[2]};
@@ -68,12 +79,10 @@ static void gate_run(const struct op_call *c)
 
 	if (!array_count(&c->out[0]))
 		return;
-	if (packs && x.bf16)
-		LAUNCH(c, (gate_packs<1, 1>), blocks_of(g.kept * g.groups), team_of(g.cols), g, y, x, gate, h);
-	else if (packs && h.bf16)
-		LAUNCH(c, (gate_packs<0, 1>), blocks_of(g.kept * g.groups), team_of(g.cols), g, y, x, gate, h);
+	if (packs && groups_single(&g, c, ROWS))
+		gate_launch<1>(c, &g, y, x, gate, h);
 	else if (packs)
-		LAUNCH(c, (gate_packs<0, 0>), blocks_of(g.kept * g.groups), team_of(g.cols), g, y, x, gate, h);
+		gate_launch<ROWS>(c, &g, y, x, gate, h);
 	else {
 		s = strided_of(&c->out[0], arrays, GATE_ARRAYS);
 		LAUNCH(c, gate_any, blocks_for(s.count), BLOCK, s, y, x, gate, h);

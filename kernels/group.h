@@ -8,7 +8,12 @@
 
 #include "kernels/launch.h"
 
-enum { GROUP_ARRAYS = 8, TEAM = 512 /* threads per row at most, PACK columns each */, PROCESSORS = 128 /* of a large GPU, about */ };
+enum {
+	GROUP_ARRAYS = 8,
+	TEAM = 512 /* threads per row at most, PACK columns each */,
+	PROCESSORS = 128 /* of a large GPU, about */,
+	GROUP_ROWS = 256 /* most rows of a group */
+};
 
 struct groups {
 	int rank, rank_kept; /* of the leading dimensions, kept ones first; sizes of 1 dropped, neighbours merged */
@@ -22,15 +27,21 @@ static inline unsigned team_of(int64_t n)
 	return (unsigned)((n + PACK * WARP - 1) / (PACK * WARP) * WARP);
 }
 
+/* The number of groups from which they get more rows. */
+static inline int64_t groups_most(int64_t cols)
+{
+	return cols <= 32 * PACK ? 4096 : cols <= 64 * PACK ? 2048 : 1024;
+}
+
 /* Rows of a group: few enough for the blocks to fill a large GPU, down to what a block processes at a time; with many rows more, so that fewer
  * sums are written and added. */
 static inline int64_t group_size(int64_t cols, int64_t kept, int64_t summed)
 {
-	int64_t size = 16, most = cols <= 32 * PACK ? 4096 : cols <= 64 * PACK ? 2048 : 1024;
+	int64_t size = 16, most = groups_most(cols);
 
 	while (size > 4 && kept * (summed / size) < PROCESSORS)
 		size /= 2;
-	while (size < 256 && kept * (summed / size) > most)
+	while (size < GROUP_ROWS && kept * (summed / size) > most)
 		size *= 2;
 	return size;
 }
@@ -122,13 +133,26 @@ static inline unsigned blocks_of(int64_t n)
 	return (unsigned)(n < 1 << 20 ? n : 1 << 20);
 }
 
-/* Floats of scratch for sums of the shape of `out` over rows of x; data pointers may be NULL. */
+/* If groups of `each` rows are too few for the device's multiprocessors, make every row a group, and return 1. Only for kernels whose results do
+ * not depend on the groups. */
+static inline int groups_single(struct groups *g, const struct op_call *c, int64_t each)
+{
+	if (!c->device || g->kept * ((g->summed + each - 1) / each) >= c->device->processors)
+		return 0;
+	g->size = 1;
+	g->groups = g->summed;
+	return 1;
+}
+
+/* Floats of scratch for sums of the shape of `out` over rows of x; data pointers may be NULL. With fewer samples the groups may be smaller and
+ * therefore more. Their number is at most that of rows; beyond groups_most it grows only where all groups have GROUP_ROWS rows; and a group that is
+ * cut off, or that was halved because there were less than PROCESSORS, adds at most three for each kept index. */
 static inline int64_t groups_scratch(const struct array *x, const struct array *out)
 {
-	int64_t kept = out->rank ? array_rows(out) : 0, summed = kept ? array_rows(x) / kept : 0;
-	int64_t size = group_size(x->shape[x->rank - 1], kept, summed);
+	int64_t kept = out->rank ? array_rows(out) : 0, rows = array_rows(x), most = groups_most(x->shape[x->rank - 1]);
 
-	return kept ? kept * ((summed + size - 1) / size) * out->shape[out->rank - 1] : 0;
+	most = (rows / GROUP_ROWS > most ? rows / GROUP_ROWS : most) + 3 * kept;
+	return kept ? (rows < most ? rows : most) * out->shape[out->rank - 1] : 0;
 }
 
 /* Add to at[a], for the first N arrays, the offset of index i into the dimensions [from, to). */

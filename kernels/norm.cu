@@ -3,7 +3,7 @@
  * activations, so the types of the rows are parameters of the templates. */
 #include "kernels/group.h"
 
-enum { ROWS = 4, ROWS_GRAD = 2 /* processed at a time, so that their loads and sums overlap */ };
+enum { ROWS = 4, ROWS_GRAD = 2 /* processed at a time, so that their loads and sums overlap; with few rows, NORM takes one */ };
 
 /* Sum each of N values over a team, in a tree of fixed shape; every thread receives the sums. */
 template <int N> static __device__ inline void team_sum(float v[N])
@@ -101,8 +101,8 @@ static __device__ inline void norm_stats(const struct norm *k, float x[N][PACK],
 		rstd[i] = 1.f / sqrtf(rstd[i] / (float)cols + k->eps);
 }
 
-/* X_BF16, Y_BF16: whether x and y are bfloat16. */
-template <int X_BF16, int Y_BF16> static __global__ void __launch_bounds__(TEAM) norm_packs(struct groups g, struct norm k)
+/* X_BF16, Y_BF16: whether x and y are bfloat16. N: rows processed at a time; a row's bits do not depend on it. */
+template <int X_BF16, int Y_BF16, int N> static __global__ void __launch_bounds__(TEAM) norm_packs(struct groups g, struct norm k)
 {
 	const struct reals out = {k.y.p, Y_BF16}, in = {k.x.p, X_BF16};
 	int idle = threadIdx.x * PACK >= g.cols;
@@ -114,18 +114,18 @@ template <int X_BF16, int Y_BF16> static __global__ void __launch_bounds__(TEAM)
 
 		common8(k.scale, u.base[SCALE] + col, 1, k.plus, scale);
 		common8(k.shift, u.base[SHIFT] + col, 0, 0, shift);
-		for (int64_t r = u.first; r < u.last; r += ROWS) {
-			int64_t at[ROWS][NORM_ARRAYS];
-			float x[ROWS][PACK], mean[ROWS], rstd[ROWS];
+		for (int64_t r = u.first; r < u.last; r += N) {
+			int64_t at[N][NORM_ARRAYS];
+			float x[N][PACK], mean[N], rstd[N];
 
 			UNROLL
-			for (int i = 0; i < ROWS; i++) {
+			for (int i = 0; i < N; i++) {
 				group_row<NORM_ARRAYS>(&g, &u, r + i < u.last ? r + i : r, at[i]);
 				reals_get8(in, at[i][X] + col, x[i]);
 			}
-			norm_stats<ROWS>(&k, x, idle, g.cols, mean, rstd);
+			norm_stats<N>(&k, x, idle, g.cols, mean, rstd);
 			UNROLL
-			for (int i = 0; i < ROWS; i++) {
+			for (int i = 0; i < N; i++) {
 				if (threadIdx.x == 0 && r + i < u.last)
 					stats_set(k.stats + at[i][STATS], mean[i], rstd[i]);
 				for (int j = 0; j < PACK; j++)
@@ -169,6 +169,16 @@ static __global__ void norm_any(struct groups g, struct norm k)
 	}
 }
 
+template <int N> static void norm_launch(const struct op_call *c, const struct groups *g, const struct norm *k)
+{
+	if (k->x.bf16)
+		LAUNCH(c, (norm_packs<1, 1, N>), blocks_of(g->kept * g->groups), team_of(g->cols), *g, *k);
+	else if (k->y.bf16)
+		LAUNCH(c, (norm_packs<0, 1, N>), blocks_of(g->kept * g->groups), team_of(g->cols), *g, *k);
+	else
+		LAUNCH(c, (norm_packs<0, 0, N>), blocks_of(g->kept * g->groups), team_of(g->cols), *g, *k);
+}
+
 static void norm_run(const struct op_call *c)
 {
 	const struct array *x = &c->in[0], *scale = &c->in[1], *shift = &c->in[2];
@@ -178,19 +188,16 @@ static void norm_run(const struct op_call *c)
 	                 reals_of(scale),         reals_of(shift),
 	                 (float *)c->out[1].data, (float)(c->attr.norm.one_plus != 0),
 	                 (float)c->attr.norm.eps, c->attr.norm.kind == NORM_LAYER};
-	int64_t items = g.kept * g.groups;
 	int packs = k.y.bf16 || !k.x.bf16;
 
 	for (int a = 0; a < NORM_ARRAYS; a++)
 		packs &= a == STATS || groups_packs(&g, arrays[a]);
-	if (!items || !g.cols)
+	if (!g.kept || !g.summed || !g.cols)
 		return;
-	if (packs && k.x.bf16)
-		LAUNCH(c, (norm_packs<1, 1>), blocks_of(items), team_of(g.cols), g, k);
-	else if (packs && k.y.bf16)
-		LAUNCH(c, (norm_packs<0, 1>), blocks_of(items), team_of(g.cols), g, k);
+	if (packs && groups_single(&g, c, ROWS))
+		norm_launch<1>(c, &g, &k);
 	else if (packs)
-		LAUNCH(c, (norm_packs<0, 0>), blocks_of(items), team_of(g.cols), g, k);
+		norm_launch<ROWS>(c, &g, &k);
 	else
 		LAUNCH(c, norm_any, blocks_of(g.kept * g.summed), threads_for(g.cols), g, k);
 }

@@ -13,6 +13,27 @@
 KERNELS(X)
 #undef X
 
+/* The same kernels on a device with so many multiprocessors that each row is a group. */
+static struct device large = {.processors = 1 << 20};
+
+static void norm_wide_run(const struct op_call *c)
+{
+	struct op_call d = *c;
+
+	d.device = &large;
+	kernel_norm_cuda.run(&d);
+}
+
+static void gate_wide_run(const struct op_call *c)
+{
+	struct op_call d = *c;
+
+	d.device = &large;
+	kernel_gate_cuda.run(&d);
+}
+
+static const struct kernel norm_wide = {norm_wide_run, NULL}, gate_wide = {gate_wide_run, NULL};
+
 enum { LAYER_ABSENT = -1 };
 
 /* The dimensions over which scale and shift are broadcast, as bits; LAYER_ABSENT: there is none. */
@@ -93,6 +114,7 @@ static void values(void **state)
 
 		make(i, &t);
 		optest_twin(&t, &kernel_norm_cuda, 4e-6);
+		optest_twin(&t, &norm_wide, 4e-6);
 	}
 }
 
@@ -204,6 +226,7 @@ static void gated(void **state)
 			optest_twin(&back, &kernel_gate_grad_cuda, 0);
 			t.in[0].values = t.in[1].values = t.in[2].values = NULL;
 			optest_twin(&t, &kernel_gate_cuda, 0);
+			optest_twin(&t, &gate_wide, 0);
 		}
 	mem_free(v);
 }
@@ -219,6 +242,7 @@ static void residual_stream(void **state)
 		make(i, &t);
 		t.in[0].exact = t.in[0].finer = 1;
 		optest_twin(&t, &kernel_norm_cuda, 4e-6);
+		optest_twin(&t, &norm_wide, 4e-6);
 		g = (struct optest){.name = "NORM_GRAD",
 		                    .op = OP_NORM_GRAD,
 		                    .attr = t.attr,
@@ -243,6 +267,7 @@ static void residual_stream(void **state)
 		t.in[2] = back.in[2] = back.out[0] = h;
 		back.out[1] = summed(&g);
 		optest_twin(&t, &kernel_gate_cuda, 1.2e-7);
+		optest_twin(&t, &gate_wide, 1.2e-7);
 		optest_twin(&back, &kernel_gate_grad_cuda, 4e-6);
 	}
 }
@@ -393,11 +418,122 @@ static void any_batch(void **state)
 	mem_free(y[1]);
 }
 
+/* NORM and GATE of 1 to 64 rows, in one or two samples, have the same bits on devices of any size. */
+static void any_device(void **state)
+{
+	enum { COLS = 1152, MOST = 64 };
+	static const int sizes[] = {1, 7, 132, 1 << 20};
+	size_t bytes = MOST * COLS * sizeof(float);
+	float *x = mem_alloc(bytes), *h = mem_alloc(bytes), *mod = mem_alloc(3 * 2 * COLS * sizeof *mod), *y[2], stats[2][MOST * 2];
+	struct device d = {0};
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		y[i] = mem_zalloc(MOST * COLS, sizeof *y[i]);
+	for (int64_t i = 0; i < MOST * COLS; i++) {
+		x[i] = sinf((float)i) * powf(2, (float)(i * 7 % 13));
+		h[i] = cosf((float)i);
+	}
+	for (int64_t i = 0; i < 3 * 2 * COLS; i++)
+		mod[i] = sinf((float)(3 * i));
+	for (int64_t rows = 1; rows <= MOST; rows++)
+		for (int64_t samples = 1; samples <= 2 - (int)(rows & 1); samples++)
+			for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+				int64_t each = rows / samples;
+				struct array a = {
+				    .rank = 3, .dtype = DT_F32, .data = x, .shape = {samples, each, COLS}, .stride = {each * COLS, COLS, 1}};
+				struct array m = a;
+				struct op_call n = {.nin = 3, .nout = 2, .attr.norm = {NORM_LAYER, 1, 1e-5}, .device = &d},
+					       g = {.nin = 3, .nout = 1, .device = &d};
+
+				m.stride[0] = 3 * COLS;
+				m.stride[1] = 0;
+				n.in[0] = g.in[0] = n.out[0] = g.in[2] = g.out[0] = a;
+				n.in[1] = n.in[2] = g.in[1] = m;
+				n.in[1].data = mod;
+				n.in[2].data = mod + COLS;
+				g.in[1].data = mod + 2 * COLS;
+				g.in[2].data = h;
+				n.out[0].data = g.out[0].data = y[k > 0];
+				n.out[1] = (struct array){
+				    .rank = 3, .dtype = DT_F32, .data = stats[k > 0], .shape = {samples, each, 2}, .stride = {each * 2, 2, 1}};
+				d.processors = sizes[k];
+				optest_call(&kernel_norm_cuda, &n);
+				assert_memory_equal(y[0], y[1 - !k], (size_t)(rows * COLS) * sizeof(float));
+				assert_memory_equal(stats[0], stats[1 - !k], (size_t)(rows * 2) * sizeof(float));
+				if (k + 1 < sizeof sizes / sizeof *sizes)
+					continue;
+				for (int i = 0; i < 2; i++) {
+					d.processors = sizes[i ? 3 : 0];
+					g.out[0].data = y[i];
+					optest_call(&kernel_gate_cuda, &g);
+				}
+				assert_memory_equal(y[0], y[1], (size_t)(rows * COLS) * sizeof(float));
+			}
+	for (int i = 0; i < 2; i++)
+		mem_free(y[i]);
+	mem_free(x);
+	mem_free(h);
+	mem_free(mod);
+}
+
+/* The scratch that a kernel asks for is enough for fewer samples too, also where these are divided into more groups: a plan reserves it once. */
+static void scratch_for_fewer(void **state)
+{
+	static const int64_t cases[][3] = {/* samples planned, samples, rows of a sample */
+	                                   {8, 7, 256},
+	                                   {65, 64, 1024},
+	                                   {3, 2, 700},
+	                                   {5, 1, 31}};
+	enum { COLS = 8, GUARD = 64 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		int64_t planned = cases[i][0], samples = cases[i][1], rows = cases[i][2], n = planned * rows * COLS;
+		struct array x = {.rank = 3, .dtype = DT_F32, .shape = {planned, rows, COLS}, .stride = {rows * COLS, COLS, 1}}, m = x;
+		struct array stats = {.rank = 3, .dtype = DT_F32, .shape = {planned, rows, 2}, .stride = {rows * 2, 2, 1}};
+		struct op_call norm = {.nin = 5, .nout = 3, .attr.norm = {NORM_LAYER, 1, 1e-5}}, gate = {.nin = 3, .nout = 2};
+		const struct kernel *const kernels[] = {&kernel_norm_grad_cuda, &kernel_gate_grad_cuda};
+
+		m.stride[0] = COLS;
+		m.stride[1] = 0;
+		norm.in[0] = norm.in[1] = norm.out[0] = gate.in[0] = gate.in[2] = gate.out[0] = x;
+		norm.in[2] = stats;
+		norm.in[3] = gate.in[1] = m;
+		m.shape[1] = 1;
+		norm.out[1] = norm.out[2] = gate.out[1] = m;
+		for (int k = 0; k < 2; k++) {
+			struct op_call *c = k ? &gate : &norm;
+			size_t bytes = kernels[k]->scratch(c, 1);
+			char *scratch = mem_try(bytes + GUARD, 1, "scratch", NULL);
+
+			memset(scratch, 0, bytes + GUARD);
+			c->scratch = scratch;
+			for (int a = 0; a < c->nin + c->nout; a++) {
+				struct array *v = a < c->nin ? &c->in[a] : &c->out[a - c->nin];
+
+				v->shape[0] = samples;
+				v->data = v->rank ? mem_zalloc((size_t)n, sizeof(float)) : NULL;
+				for (int64_t j = 0; v->data && j < n; j++)
+					((float *)v->data)[j] = (float)(1 + j % 3);
+			}
+			optest_call(kernels[k], c);
+			for (int j = 0; j < GUARD; j++)
+				if (scratch[bytes + (size_t)j])
+					fail_msg("case %d, kernel %d: writes beyond %zu bytes", (int)i, k, bytes);
+			for (int a = 0; a < c->nin + c->nout; a++)
+				mem_free(a < c->nin ? c->in[a].data : c->out[a - c->nin].data);
+			mem_free(scratch);
+		}
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(residual_stream),   cmocka_unit_test(values),    cmocka_unit_test(large_mean),
-	                                   cmocka_unit_test(gradients),         cmocka_unit_test(one_apart), cmocka_unit_test(gated),
-	                                   cmocka_unit_test(within_wider_rows), cmocka_unit_test(many_rows), cmocka_unit_test(any_batch)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(residual_stream),   cmocka_unit_test(values),           cmocka_unit_test(large_mean),
+	                                   cmocka_unit_test(gradients),         cmocka_unit_test(one_apart),        cmocka_unit_test(gated),
+	                                   cmocka_unit_test(within_wider_rows), cmocka_unit_test(many_rows),        cmocka_unit_test(any_batch),
+	                                   cmocka_unit_test(any_device),        cmocka_unit_test(scratch_for_fewer)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -575,6 +575,7 @@ extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *
 	c->device.name = c->name;
 	c->device.pool = pool;
 	c->device.processors = p.multiProcessorCount;
+	c->device.gated_norms = 1;
 	if (open_queues(c)) {
 		cuda_error(&c->device, e);
 		cuda_close(&c->device);

@@ -78,6 +78,7 @@ struct device {
 	int host;          /* device memory is host memory */
 	int streams;       /* number of queues, numbered from 0; with 1, nothing overlaps */
 	int processors;    /* multiprocessors of a GPU; 0: not known. No result depends on it */
+	int gated_norms;   /* NORM and NORM_GRAD accept a gate */
 	int compact;       /* LINEAR accepts w of DT_COMPACT, in host memory */
 	int invariant;     /* set by device_set_invariant */
 	int bf16_products; /* LINEAR and its gradients on floats round their inputs to bfloat16; set by device_set_precision on the CPU */

@@ -9,7 +9,7 @@
 #include "kernels/launch.h"
 
 enum {
-	GROUP_ARRAYS = 8,
+	GROUP_ARRAYS = 12,
 	TEAM = 512 /* threads per row at most, PACK columns each */,
 	PROCESSORS = 128 /* of a large GPU, about */,
 	GROUP_ROWS = 256 /* most rows of a group */

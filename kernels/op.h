@@ -159,8 +159,10 @@ struct op_attr {
  * MATMUL      c [G.., M, N] = alpha op(a) op(b), ta/tb transpose a/b: a [G.., M, K] or [G.., K, M], b [G.., K, N] or [G.., N, K].
  * NORM        y = xhat s + shift, xhat = (x - mean) rstd over the last dimension, s = scale (+ 1 with one_plus), shift?. Ins x [.., C], scale?
  *             bcast, shift? bcast, both of x's shape; outs y, stats [.., 2] = mean (0 for RMS), rstd: x's leading dimensions, contiguous.
+ *             With ins gate (bcast) and h, and out s: s = x + gate h as GATE's, and the norm is that of s. Devices with `gated_norms`.
  * NORM_GRAD   ins dy, x, stats, scale? (bcast), acc? (as x); outs dx = gradient + acc, dscale?, dshift?: of x's rank, size 1 in
- *             the dimensions that were broadcast. dx may be acc.
+ *             the dimensions that were broadcast. dx may be acc. With ins gate (bcast) and h, outs dh, dg?: those of GATE_GRAD for dx. Devices
+ *             with `gated_norms`.
  * GATE        y = x + g h, g bcast; y may be x. Ins x, g, h.
  * GATE_GRAD   ins dy, g (bcast), h; outs dh = g dy, dg? = sum of dy h over the broadcast dimensions (size 1 there).
  * ATTENTION   o [B, T, heads, d] = softmax(scale q k^T + bias) v per (b, head); ins q [B, T, heads, d], k, v [B, S, heads, d] (the

@@ -33,11 +33,13 @@ struct op_def {
 	void (*vjp)(struct vjp *v);
 	void (*jvp)(struct jvp *j);
 	struct tensor *(*again)(struct tape *t, const struct node *n); /* records output 0 once more, cheaply; NULL, or returns NULL: not so */
-	double (*flops)(const struct op_call *c);                      /* FLOPs of the matrix products; NULL: none */
-	unsigned optional;                                             /* bit k: output k may be absent */
-	int in_place;                                                  /* 1 + the input that output 0 may overwrite at its last use */
-	unsigned exact;                                                /* bit k: output k is never stored in bfloat16 */
-	enum strided strided;                                          /* the strides that outputs may have */
+	/* Called by tape_layout for node i: it may take over the work of another node, which is then not live. NULL: no such ways. */
+	void (*fuse)(struct tape *t, int i);
+	double (*flops)(const struct op_call *c); /* FLOPs of the matrix products; NULL: none */
+	unsigned optional;                        /* bit k: output k may be absent */
+	int in_place;                             /* 1 + the input that output 0 may overwrite at its last use */
+	unsigned exact;                           /* bit k: output k is never stored in bfloat16 */
+	enum strided strided;                     /* the strides that outputs may have */
 	/* Bit masks of inputs that may be read from another copy of the parameters: */
 	unsigned weight;  /* in bfloat16, if the plan sets bf16_weights */
 	unsigned bias;    /* likewise, if output 0 is stored in bfloat16: cuBLASLt only adds a bias of the output's type */

@@ -64,6 +64,78 @@ static void norm_vjp(struct vjp *v)
 		v->dx[2] = grad_to_root(v->t, out[2], n->in[2]);
 }
 
+static const struct storage *home(const struct tensor *x)
+{
+	int64_t at = 0;
+
+	return storage_end(x->st, &at);
+}
+
+/* Whether a live node of (from, to) reads or writes the memory of x, or with `writes`, writes it. */
+static int used_between(const struct tape *t, int from, int to, const struct tensor *x, int writes)
+{
+	for (int i = from + 1; x && i < to; i++) {
+		const struct node *n = &t->node[i];
+
+		for (int k = 0; n->live && k < n->nout; k++)
+			if (n->out[k] && home(n->out[k]) == home(x))
+				return 1;
+		for (int j = 0; n->live && !writes && j < n->nin; j++)
+			if (n->in[j] && home(n->in[j]) == home(x))
+				return 1;
+	}
+	return 0;
+}
+
+/* A norm of x + gate h takes in the GATE, if nothing needs that sum before the norm. */
+static void norm_fuse(struct tape *t, int i)
+{
+	struct node *n = &t->node[i], *gate;
+	struct tensor *s = n->in[0];
+	int j = i - 1;
+
+	if (!t->device->gated_norms || s->st->keep)
+		return;
+	while (j >= 0 && !(t->node[j].live && t->node[j].out[0] == s))
+		j--;
+	gate = j >= 0 ? &t->node[j] : NULL;
+	if (!gate || gate->op != OP_GATE || gate->then || gate->stream != n->stream || used_between(t, j, i, s, 0))
+		return;
+	gate->live = 0;
+	n->in[0] = gate->in[0];
+	n->in[3] = gate->in[1];
+	n->in[4] = gate->in[2];
+	n->out[2] = s;
+	n->nin = 5;
+	n->nout = 3;
+}
+
+/* The gradient of a norm takes in the GATE_GRAD of its result, if what that needs is known already and the memory it writes is not used between. */
+static void norm_grad_fuse(struct tape *t, int i)
+{
+	struct node *n = &t->node[i], *gate = NULL;
+	int j = i + 1;
+
+	while (j < t->nnodes && !(t->node[j].live && t->node[j].op == OP_GATE_GRAD && t->node[j].in[0] == n->out[0]))
+		j++;
+	gate = j < t->nnodes ? &t->node[j] : NULL;
+	if (!t->device->gated_norms || !gate || gate->then || gate->stream != n->stream)
+		return;
+	for (int k = 1; k < 3; k++)
+		if (used_between(t, i, j, gate->in[k], 1))
+			return;
+	for (int k = 0; k < gate->nout; k++)
+		if (used_between(t, i, j, gate->out[k], 0))
+			return;
+	gate->live = 0;
+	n->in[5] = gate->in[1];
+	n->in[6] = gate->in[2];
+	n->out[3] = gate->out[0];
+	n->out[4] = gate->nout > 1 ? gate->out[1] : NULL;
+	n->nin = 7;
+	n->nout = 5;
+}
+
 struct tensor *op_gate(struct tape *t, struct tensor *x, struct tensor *g, struct tensor *h)
 {
 	struct tensor *in[3];
@@ -115,8 +187,8 @@ static void groupnorm_vjp(struct vjp *v)
 	node_add(v->t, OP_GROUPNORM_GRAD, 5, in, 3, out, &n->attr);
 }
 
-const struct op_def op_def_norm = {.vjp = norm_vjp, .again = norm_again, .exact = 2};
-const struct op_def op_def_norm_grad = {.in_place = 5, .exact = 6, .strided = STRIDED_YES};
+const struct op_def op_def_norm = {.vjp = norm_vjp, .again = norm_again, .fuse = norm_fuse, .exact = 2};
+const struct op_def op_def_norm_grad = {.fuse = norm_grad_fuse, .in_place = 5, .exact = 1 << 1 | 1 << 2 | 1 << 4, .strided = STRIDED_YES};
 const struct op_def op_def_gate = {.vjp = gate_vjp, .in_place = 1};
 const struct op_def op_def_gate_grad = {.exact = 2, .strided = STRIDED_YES};
 const struct op_def op_def_groupnorm = {.vjp = groupnorm_vjp, .again = norm_again, .in_place = 1, .exact = 2};

@@ -37,6 +37,13 @@ static void mark_live(struct tape *t)
 	}
 }
 
+static void fuse_nodes(struct tape *t)
+{
+	for (int i = 0; i < t->nnodes; i++)
+		if (t->node[i].live && op_def_of(t->node[i].op)->fuse)
+			op_def_of(t->node[i].op)->fuse(t, i);
+}
+
 /* Drop optional outputs that no node reads, such as values for a backward pass that was not recorded. */
 static void drop_optional(struct tape *t)
 {
@@ -225,6 +232,7 @@ void tape_layout(struct tape *t, struct device *d, const struct plan_options *o)
 	if (o)
 		t->options = *o;
 	mark_live(t);
+	fuse_nodes(t);
 	drop_optional(t);
 	if (t->options.bf16)
 		choose_storage(t);

@@ -20,6 +20,7 @@ static inline struct device *device_emulated(struct pool *pool)
 	d->name = "emulated";
 	d->storage |= 1u << DT_BF16;
 	d->compact = 0;
+	d->gated_norms = 1;
 	return d;
 }
 

@@ -46,6 +46,8 @@ static int64_t planned(const struct net_config *c, int bf16, enum recompute reco
 	return bytes;
 }
 
+enum { FUSED = OP_COUNT, FUSED_GRAD, COUNTS };
+
 static void types(const struct node *n, int *found)
 {
 	found[n->op]++;
@@ -53,15 +55,21 @@ static void types(const struct node *n, int *found)
 	case OP_GATE: /* x, gate, h -> y */
 		assert_true(n->in[0]->dtype == DT_F32 && n->in[2]->dtype == DT_BF16 && n->out[0]->dtype == DT_F32);
 		break;
-	case OP_NORM: /* x -> y */
+	case OP_NORM: /* x, .., gate, h -> y, .., s */
 		assert_true(n->in[0]->dtype == DT_F32 && n->out[0]->dtype == DT_BF16);
+		assert_true(!n->in[4] || (n->in[4]->dtype == DT_BF16 && n->out[2]->dtype == DT_F32));
+		found[OP_GATE] += n->in[4] != NULL;
+		found[FUSED] += n->in[4] != NULL;
 		break;
 	case OP_GATE_GRAD: /* dy, gate, h -> dh */
 		assert_true(n->in[0]->dtype == DT_F32 && n->out[0]->dtype == DT_BF16);
 		break;
-	case OP_NORM_GRAD: /* dy, x, .., acc -> dx */
+	case OP_NORM_GRAD: /* dy, x, .., acc, gate, h -> dx, .., dh */
 		assert_true(n->in[0]->dtype == DT_BF16 && n->in[1]->dtype == DT_F32 && n->out[0]->dtype == DT_F32);
 		assert_true(!n->in[4] || n->in[4]->dtype == DT_F32);
+		assert_true(!n->in[6] || (n->in[6]->dtype == DT_BF16 && n->out[3]->dtype == DT_BF16));
+		found[OP_GATE_GRAD] += n->in[6] != NULL;
+		found[FUSED_GRAD] += n->in[6] != NULL;
 		break;
 	default:
 		break;
@@ -76,12 +84,16 @@ static void is_float(void **state)
 	for (int k = 0; k < 3; k++)
 		for (enum recompute recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_BLOCKS; recompute++) {
 			struct net_config c = tiny(defs[k], DEEP);
-			int found[OP_COUNT] = {0};
+			int found[COUNTS] = {0};
 
 			planned(&c, 1, recompute, types, found);
 			assert_true(found[OP_GATE] >= (recompute ? 3 : 2) * DEEP); /* recomputed: not the last of a block, which nothing reads */
 			assert_int_equal(found[OP_NORM_GRAD], 2 * DEEP + 1);
 			assert_int_equal(found[OP_GATE_GRAD], 2 * DEEP);
+			/* DiT's gates are parts of the norms after them, and their gradients of those norms'. Where blocks are computed again, the
+			 * gradient of a block's last gate must wait for what it multiplies. Beside a cross-attention a sum comes between. */
+			assert_int_equal(found[FUSED], (k ? 1 : recompute ? 3 : 2) * DEEP);
+			assert_int_equal(found[FUSED_GRAD], (k ? !recompute : recompute ? 1 : 2) * DEEP);
 		}
 }
 
@@ -91,7 +103,7 @@ static void sums(const struct node *n, int *found)
 {
 	found[n->op] += !n->again;
 	if (n->op == OP_NORM_GRAD)
-		assert_true(n->out[1]->dtype == DT_F32 && n->out[2]->dtype == DT_F32);
+		assert_true(n->out[1]->dtype == DT_F32 && n->out[2]->dtype == DT_F32 && (!n->out[4] || n->out[4]->dtype == DT_F32));
 	if (n->op == OP_GATE_GRAD)
 		assert_true(n->out[1]->dtype == DT_F32);
 	if (n->op != OP_ADD || !found[OP_NORM_GRAD] || n->again)
@@ -158,6 +170,31 @@ static void same_bits_recomputed(void **state)
 	device_free(d);
 }
 
+/* A gate that is part of a norm gives the bits of two ops. */
+static void same_bits_fused(void **state)
+{
+	struct device *d = device_emulated(NULL);
+
+	(void)state;
+	for (int k = 0; k < 3; k++)
+		for (int bf16 = 0; bf16 < 2; bf16++) {
+			struct net_config c = tiny(defs[k], 2);
+			struct step want, got;
+
+			d->gated_norms = 0;
+			step_run(&want, &c, d, &(struct step_options){ROWS, ROWS, bf16, .times = 1});
+			d->gated_norms = 1;
+			for (enum recompute again = RECOMPUTE_NONE; again <= RECOMPUTE_BLOCKS; again++) {
+				step_run(&got, &c, d, &(struct step_options){ROWS, ROWS, bf16, .times = 1, .recompute = again});
+				assert_memory_equal(got.out, want.out, (size_t)want.outs * sizeof *got.out);
+				assert_memory_equal(got.grads, want.grads, (size_t)want.params.trainable * sizeof *got.grads);
+				step_free(&got);
+			}
+			step_free(&want);
+		}
+	device_free(d);
+}
+
 static void error_of_a_deep_network(void **state)
 {
 	struct net_config c = tiny(&net_dit, DEEP);
@@ -181,9 +218,9 @@ static void error_of_a_deep_network(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(is_float), cmocka_unit_test(gradients_of_what_blocks_share),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(is_float),         cmocka_unit_test(gradients_of_what_blocks_share),
 	                                   cmocka_unit_test(bytes_of_a_block), cmocka_unit_test(same_bits_recomputed),
-	                                   cmocka_unit_test(error_of_a_deep_network)};
+	                                   cmocka_unit_test(same_bits_fused),  cmocka_unit_test(error_of_a_deep_network)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

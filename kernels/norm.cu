@@ -114,7 +114,8 @@ static __device__ inline void norm_stats(const struct norm *k, float x[N][PACK],
 		rstd[i] = 1.f / sqrtf(rstd[i] / (float)cols + k->eps);
 }
 
-/* X_BF16, Y_BF16: whether x (and s), and y (and h) are bfloat16. N: rows processed at a time; a row's bits do not depend on it. GATED: with a gate. */
+/* X_BF16, Y_BF16: whether x (and s), and y (and h) are bfloat16. N: rows processed at a time; a row's bits do not depend on it. GATED: with a
+ * gate. The minimum of one block lets the kernels of many rows use as many registers as they need. */
 template <int X_BF16, int Y_BF16, int N, int GATED>
 static __global__ void __launch_bounds__(N > 1 ? TEAM_MANY : TEAM, 1) norm_packs(struct groups g, struct norm k)
 {

@@ -326,10 +326,10 @@ static int log_has(const char *text)
 	return found;
 }
 
-/* dz (rows, 8) = (dy w) gelu'(z) with K = 8. */
-static int run_slope(int rows)
+/* dz (rows, 8) = (dy w) gelu'(z) with K = 8; z begins `shift` elements after a multiple of 16 bytes. */
+static int run_slope(int rows, int shift)
 {
-	static _Alignas(16) uint16_t dy[16 * 8], w[8 * 8], dz[16 * 8], z[16 * 8];
+	static _Alignas(16) uint16_t dy[16 * 8], w[8 * 8], dz[16 * 8], z[17 * 8];
 	const struct cublaslt_finish finish = {finish_product, &finished};
 	struct product p = {.m = rows,
 	                    .n = 8,
@@ -340,7 +340,7 @@ static int run_slope(int rows)
 	                    .a = {dy, DT_BF16, 8, 0},
 	                    .b = {w, DT_BF16, 8, 0},
 	                    .c = {dz, DT_BF16, 8, 0},
-	                    .pre = {z, DT_BF16, 8, 0}};
+	                    .pre = {z + shift, DT_BF16, 8, 0}};
 
 	return cublaslt_run(device.cublaslt, 0, &p, &finish, room);
 }
@@ -354,10 +354,10 @@ static void slow_slope(void **state)
 		begin();
 		cublaslt_tune(device.cublaslt, tuning_path());
 		fake.slow = slow ? LT_EPILOGUE_AUX : LT_EPILOGUE_DEFAULT;
-		assert_int_equal(run_slope(8), 1);
+		assert_int_equal(run_slope(8, 0), 1);
 		for (int again = 0; again < 2; again++) {
 			fake.seen[LT_EPILOGUE_DGELU] = fake.seen[LT_EPILOGUE_DEFAULT] = finished = fake.timed = 0;
-			assert_int_equal(run_slope(8), 1);
+			assert_int_equal(run_slope(8, 0), 1);
 			assert_true(fake.seen[LT_EPILOGUE_DGELU] == !slow && fake.seen[LT_EPILOGUE_DEFAULT] == slow && finished == slow);
 			assert_int_equal(fake.timed, 0);
 			if (slow)
@@ -365,12 +365,15 @@ static void slow_slope(void **state)
 			assert_true(log_has(slow ? "\t+dgelu\t2\t3\t1000.0\t1000.0\t" : "\t+dgelu\t2\t3\t"));
 			assert_true(log_has(slow ? "\tapart\n" : "\tlibrary\n"));
 			tune_anew();
-			assert_int_equal(run_slope(8), 1);
+			assert_int_equal(run_slope(8, 0), 1);
 		}
 		fake.refuse = LT_EPILOGUE_DGELU;
 		finished = 0;
-		assert_int_equal(run_slope(9), 1);
+		assert_int_equal(run_slope(9, 0), 1);
 		assert_int_equal(finished, 1);
+		fake.refuse = fake.seen[LT_EPILOGUE_DGELU] = 0; /* the library reads z in units of 16 bytes */
+		assert_int_equal(run_slope(10, 1), 1);
+		assert_true(finished > 1 && fake.seen[LT_EPILOGUE_DGELU] == 0);
 		end();
 	}
 }

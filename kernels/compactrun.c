@@ -153,7 +153,10 @@ static inline __attribute__((always_inline)) void row_finish(const struct job *s
 		z[v] += bias[v];
 	if (ep && ep->aux)
 		memcpy(ep->aux + i * ep->ldaux + j, z, (size_t)n * sizeof *z);
-	if (act == GEMM_SILU)
+	if (ep && ep->pre)
+		for (int64_t v = 0; v < n; v++)
+			c[v] = z[v] * real_gelu_slope(ep->pre[i * ep->ldpre + j + v]);
+	else if (act == GEMM_SILU)
 		for (int64_t v = 0; v < n; v++)
 			c[v] = real_silu(z[v]);
 	else if (act == GEMM_GELU)
@@ -236,7 +239,7 @@ static void beside_product(void *arg)
 
 static int has_epilogue(const struct job *s)
 {
-	return s->b->scale || (s->ep && (s->ep->bias || s->ep->aux || s->ep->act != GEMM_LINEAR));
+	return s->b->scale || (s->ep && (s->ep->bias || s->ep->aux || s->ep->pre || s->ep->act != GEMM_LINEAR));
 }
 
 /* Panels [p0, p1) of rows [i0, i1), one chunk of K. Whole tiles without an epilogue are computed in place; others in one of two memories, so that the

@@ -486,6 +486,7 @@ void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const re
 	s.c = c;
 	s.ep = ep;
 	s.panels = g->tb == GEMM_PACKED ? b : s.packed;
+	assert(!ep || !ep->pre);
 	assert(!ep || !ep->start || (g->make && !g->accumulate && g->ta == GEMM_N));
 	if (by_library(g)) {
 		tasks_run(p, s.mt, task_panel, &s);

@@ -58,6 +58,8 @@ struct gemm_epilogue_f32 {
 	enum gemm_act act;
 	float *aux; /* (M, N) with row stride ldaux, or NULL; may not overlap C */
 	int64_t ldaux;
+	const float *pre; /* (M, N) with row stride ldpre, or NULL: C = z gelu'(pre), gradient of GEMM_GELU; only of products of bf16 numbers */
+	int64_t ldpre;
 	float *row_sums; /* (M), or NULL: sums of the rows of op(A) over K, in the same chunks; only with ta == GEMM_T */
 };
 
@@ -68,6 +70,8 @@ struct gemm_epilogue_f64 {
 	enum gemm_act act;
 	double *aux;
 	int64_t ldaux;
+	const double *pre;
+	int64_t ldpre;
 	double *row_sums;
 };
 

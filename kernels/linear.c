@@ -46,15 +46,20 @@ static struct gemm forward(const struct op_call *c)
 	                     .ldc = row_stride(&c->out[0])};
 }
 
+static int has_bf16_products(const struct op_call *c)
+{
+	return c->device && c->device->bf16_products;
+}
+
 /* The product in float, or of inputs rounded to bf16 if the device is set so. */
 static size_t product_scratch(const struct op_call *c, const struct gemm *g, int workers)
 {
-	return c->device && c->device->bf16_products ? gemm_bf16_scratch(g, workers) : REAL_NAME(gemm_scratch)(g, workers);
+	return has_bf16_products(c) ? gemm_bf16_scratch(g, workers) : REAL_NAME(gemm_scratch)(g, workers);
 }
 
 static void product_run(const struct op_call *c, const struct gemm *g, const struct epilogue *ep)
 {
-	if (c->device && c->device->bf16_products)
+	if (has_bf16_products(c))
 		gemm_bf16_run(c->pool, (enum compact_isa)c->device->bf16_isa, g, c->out[0].data, c->in[0].data, c->in[1].data, (const void *)ep,
 		              c->scratch);
 	else
@@ -135,20 +140,18 @@ static size_t linear_dx_scratch(const struct op_call *c, int workers)
 	return product_scratch(c, &g, workers);
 }
 
-/* The derivative is a pass of its own: in the product's epilogue it gains nothing that matters, because its exponential and not its memory takes
- * the time. */
+/* The derivative of an activation is a pass of its own after a float product: in the epilogue it gains nothing that matters, because its exponential
+ * and not its memory takes the time. Beside a product by AMX tiles the exponential costs nothing. */
 static void linear_dx_run(const struct op_call *c)
 {
 	struct gemm g = input_gradient(c);
-	struct op_call u = {.nin = 2,
-	                    .nout = 1,
-	                    .in = {c->out[0], c->in[2]},
-	                    .out = {c->out[0]},
-	                    .attr = {.unary = {(enum unary)(c->attr.linear.act - 1)}},
-	                    .pool = c->pool};
+	int act = c->attr.linear.act - 1, has_pre = present(c->in, c->nin, 2), fused = has_pre && act == UNARY_GELU_TANH && has_bf16_products(c);
+	struct epilogue ep = {.pre = fused ? c->in[2].data : NULL, .ldpre = fused ? row_stride(&c->in[2]) : 0};
+	struct op_call u = {
+	    .nin = 2, .nout = 1, .in = {c->out[0], c->in[2]}, .out = {c->out[0]}, .attr = {.unary = {(enum unary)act}}, .pool = c->pool};
 
-	product_run(c, &g, NULL);
-	if (present(c->in, c->nin, 2))
+	product_run(c, &g, fused ? &ep : NULL);
+	if (has_pre && !fused)
 		REAL_NAME(kernel_unary_grad).run(&u);
 }
 

@@ -16,6 +16,7 @@
 #include "kernels/device.h"
 #include "kernels/gemm_bf16.h"
 #include "kernels/peak.h"
+#include "kernels/vmath.h"
 #include "tests/op/amx_order.h"
 
 enum { PAD = 3, GUARD = 64 };
@@ -182,6 +183,41 @@ static void bits_are_those_of_rounded_floats(void **state)
 				}
 }
 
+/* The derivative of GELU in the epilogue is the product times gelu'(pre), whole tiles and parts of them, last and earlier chunks. */
+static void slopes_are_multiplied(void **state)
+{
+	struct gemm g = {.m = 77, .n = 70, .k = 800};
+	struct matrix a = matrix_new(4, g.m, g.k), b = matrix_new(5, g.k, g.n), pre = matrix_new(6, g.m, g.n);
+	struct gemm_epilogue_f32 ep = {.pre = pre.v, .ldpre = pre.ld};
+	enum compact_isa sets[] = {COMPACT_PORTABLE, compact_isa_pairwise(), compact_isa()};
+	float *plain, *c;
+	void *scratch;
+
+	(void)state;
+	g.lda = a.ld;
+	g.ldb = b.ld;
+	g.ldc = g.n + PAD;
+	scratch = mem_try(gemm_bf16_scratch(&g, 1), 1, "test", NULL);
+	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+		plain = output(g.m, g.n, g.ldc);
+		c = output(g.m, g.n, g.ldc);
+		gemm_bf16_run(NULL, sets[i], &g, plain, a.v, b.v, NULL, scratch);
+		gemm_bf16_run(NULL, sets[i], &g, c, a.v, b.v, &ep, scratch);
+		for (int64_t r = 0; r < g.m; r++)
+			for (int64_t j = 0; j < g.ldc; j++) {
+				float want = plain[r * g.ldc + j];
+
+				assert_true(c[r * g.ldc + j] == (j < g.n ? want * real_gelu_slope(pre.v[r * pre.ld + j]) : want));
+			}
+		mem_free(plain);
+		mem_free(c);
+	}
+	mem_free(scratch);
+	mem_free(a.v);
+	mem_free(b.v);
+	mem_free(pre.v);
+}
+
 /* Against double: each factor is wrong by at most 2^-9 of itself, so a product by 2^-8 and a little. */
 static void error_is_that_of_rounding(void **state)
 {
@@ -277,7 +313,8 @@ static void peak_is_positive(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(bits_are_those_of_rounded_floats), cmocka_unit_test(error_is_that_of_rounding),
-	                                   cmocka_unit_test(device_switches), cmocka_unit_test(peak_is_positive)};
+	                                   cmocka_unit_test(slopes_are_multiplied), cmocka_unit_test(device_switches),
+	                                   cmocka_unit_test(peak_is_positive)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

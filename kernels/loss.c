@@ -1,4 +1,4 @@
-/* SOFTMAX, XENT, MSE and their gradients, and QSAMPLE, on the CPU. */
+/* SOFTMAX, XENT, XENT_SOFT, MSE and their gradients, and QSAMPLE, on the CPU. */
 #include <assert.h>
 
 #include "kernels/device.h"
@@ -143,6 +143,40 @@ static void xent_grad_run(const struct op_call *c)
 	rows_run(c, (const struct array *[]){&c->out[0], &c->in[1]}, 2, xent_grad_row);
 }
 
+LANES_SUM(sum_surprise, (const real *target, const real *x, real lse, int64_t n), L(target) * (lse - L(x)))
+
+static void xent_soft_row(const struct rows *k, real *const p[], int64_t row)
+{
+	const struct array *loss = &k->c->out[0];
+	real top = lanes_max(p[0], k->cols);
+	real lse = top + real_log(sum_exp(p[0], top, k->cols));
+
+	((real *)loss->data)[row * loss->stride[0]] = sum_surprise(p[1], p[0], lse, k->cols);
+}
+
+static void xent_soft_run(const struct op_call *c)
+{
+	rows_run(c, (const struct array *[]){&c->in[0], &c->in[1]}, 2, xent_soft_row);
+}
+
+static void xent_soft_grad_row(const struct rows *k, real *const p[], int64_t row)
+{
+	const struct array *dloss = &k->c->in[0];
+	real f = ((const real *)dloss->data)[row * dloss->stride[0]], scale;
+	real *restrict dx = p[0];
+	const real *restrict target = p[2];
+
+	exp_row(dx, p[1], lanes_max(p[1], k->cols), k->cols);
+	scale = f * lanes_sum(target, k->cols) / lanes_sum(dx, k->cols);
+	for (int64_t i = 0; i < k->cols; i++)
+		dx[i] = dx[i] * scale - f * target[i];
+}
+
+static void xent_soft_grad_run(const struct op_call *c)
+{
+	rows_run(c, (const struct array *[]){&c->out[0], &c->in[1], &c->in[2]}, 3, xent_soft_grad_row);
+}
+
 /* Contiguous samples, cut into pieces of WALK_GRAIN elements. */
 struct samples {
 	const struct op_call *c;
@@ -242,6 +276,8 @@ const struct kernel REAL_NAME(kernel_softmax) = {softmax_run, NULL};
 const struct kernel REAL_NAME(kernel_softmax_grad) = {softmax_grad_run, NULL};
 const struct kernel REAL_NAME(kernel_xent) = {xent_run, NULL};
 const struct kernel REAL_NAME(kernel_xent_grad) = {xent_grad_run, NULL};
+const struct kernel REAL_NAME(kernel_xent_soft) = {xent_soft_run, NULL};
+const struct kernel REAL_NAME(kernel_xent_soft_grad) = {xent_soft_grad_run, NULL};
 const struct kernel REAL_NAME(kernel_mse) = {mse_run, NULL};
 const struct kernel REAL_NAME(kernel_mse_grad) = {mse_grad_run, NULL};
 const struct kernel REAL_NAME(kernel_qsample) = {qsample_run, NULL};

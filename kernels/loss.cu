@@ -1,4 +1,4 @@
-/* SOFTMAX, XENT, MSE and their gradients on the GPU. A block sums a row or a sample in float, by a tree of fixed shape. */
+/* SOFTMAX, XENT, XENT_SOFT, MSE and their gradients on the GPU. A block sums a row or a sample in float, by a tree of fixed shape. */
 #include "kernels/launch.h"
 
 /* Rows of up to three arrays: `lead` gives the offsets of a row; its columns are contiguous. */
@@ -160,6 +160,59 @@ static void xent_grad_run(const struct op_call *c)
 		       (const int32_t *)c->in[2].data, c->in[2].stride[0]);
 }
 
+static __global__ void xent_soft_rows(struct rows r, struct vector loss, struct reals x, struct reals target)
+{
+	for (int64_t row = blockIdx.x; row < r.lead.count; row += gridDim.x) {
+		int64_t at[4];
+		float top, lse, sum = 0;
+
+		strided_at(&r.lead, row, at);
+		top = row_max(x, at[0], r.cols);
+		lse = top + logf(row_sum_exp(x, at[0], r.cols, top));
+		for (int64_t i = threadIdx.x; i < r.cols; i += BLOCK)
+			sum += reals_get(target, at[1] + i) * (lse - reals_get(x, at[0] + i));
+		sum = block_sum(sum);
+		if (threadIdx.x == 0)
+			reals_set(loss.v, row * loss.step, sum);
+	}
+}
+
+static void xent_soft_run(const struct op_call *c)
+{
+	const struct array *const arrays[2] = {&c->in[0], &c->in[1]};
+	struct rows r = rows_of(&c->in[0], arrays, 2);
+
+	if (r.lead.count && r.cols)
+		LAUNCH(c, xent_soft_rows, row_blocks(r.lead.count), BLOCK, r, vector_of(&c->out[0]), reals_of(&c->in[0]), reals_of(&c->in[1]));
+}
+
+static __global__ void xent_soft_grad_rows(struct rows r, struct reals dx, struct vector dloss, struct reals x, struct reals target)
+{
+	for (int64_t row = blockIdx.x; row < r.lead.count; row += gridDim.x) {
+		int64_t at[4];
+		float top, f = vector_get(dloss, row), scale, sum = 0;
+
+		strided_at(&r.lead, row, at);
+		top = row_max(x, at[1], r.cols);
+		for (int64_t i = threadIdx.x; i < r.cols; i += BLOCK)
+			sum += reals_get(target, at[2] + i);
+		sum = block_sum(sum);
+		scale = f * sum / row_sum_exp(x, at[1], r.cols, top);
+		for (int64_t i = threadIdx.x; i < r.cols; i += BLOCK)
+			reals_set(dx, at[0] + i, expf(reals_get(x, at[1] + i) - top) * scale - f * reals_get(target, at[2] + i));
+	}
+}
+
+static void xent_soft_grad_run(const struct op_call *c)
+{
+	const struct array *const arrays[3] = {&c->out[0], &c->in[1], &c->in[2]};
+	struct rows r = rows_of(&c->out[0], arrays, 3);
+
+	if (r.lead.count && r.cols)
+		LAUNCH(c, xent_soft_grad_rows, row_blocks(r.lead.count), BLOCK, r, reals_of(&c->out[0]), vector_of(&c->in[0]), reals_of(&c->in[1]),
+		       reals_of(&c->in[2]));
+}
+
 static __global__ void mse_samples(int64_t samples, int64_t size, struct vector loss, struct reals a, struct reals b, struct vector weight)
 {
 	for (int64_t s = blockIdx.x; s < samples; s += gridDim.x) {
@@ -209,6 +262,8 @@ extern const struct kernel kernel_softmax_cuda = {softmax_run, NULL};
 extern const struct kernel kernel_softmax_grad_cuda = {softmax_grad_run, NULL};
 extern const struct kernel kernel_xent_cuda = {xent_run, NULL};
 extern const struct kernel kernel_xent_grad_cuda = {xent_grad_run, NULL};
+extern const struct kernel kernel_xent_soft_cuda = {xent_soft_run, NULL};
+extern const struct kernel kernel_xent_soft_grad_cuda = {xent_soft_grad_run, NULL};
 extern const struct kernel kernel_mse_cuda = {mse_run, NULL};
 extern const struct kernel kernel_mse_grad_cuda = {mse_grad_run, NULL};
 }

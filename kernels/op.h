@@ -176,6 +176,8 @@ struct op_attr {
  * SOFTMAX_GRAD  dx = y (dy - sum y dy); ins dy, y.
  * XENT        loss [B] = lse(logits [B, K]) - logits[label [B]]; label of DT_I32.
  * XENT_GRAD   dlogits = dloss (softmax - onehot); ins dloss [B], logits, label.
+ * XENT_SOFT   loss [B] = the sum over k of target [B, K] (lse(logits [B, K]) - logits): the cross-entropy of the target, which need not sum to 1.
+ * XENT_SOFT_GRAD  dlogits = dloss (softmax * sum of target - target); ins dloss [B], logits, target.
  * MSE         loss [B] = weight? [B] * mean over a sample of (a - b)^2; ins a [B, ..], b, weight?. Contiguous.
  * MSE_GRAD    da = dloss weight 2 (a - b) / n; ins dloss [B], a, b, weight?.
  * CONV        y [B, Ho, Wo, O] = act(the sum over ky, kx, c of x [B, oy stride + ky - top, ox stride + kx - left, c] w [O, kh, kw, C]
@@ -241,7 +243,8 @@ struct op_attr {
 	X(NORM, norm) X(NORM_GRAD, norm_grad) X(GATE, gate) X(GATE_GRAD, gate_grad) \
 	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) \
 	X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
-	X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) X(MSE, mse) X(MSE_GRAD, mse_grad) \
+	X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) \
+	X(XENT_SOFT, xent_soft) X(XENT_SOFT_GRAD, xent_soft_grad) X(MSE, mse) X(MSE_GRAD, mse_grad) \
 	X(CONV, conv) X(CONV_DX, conv_dx) X(CONV_DW, conv_dw) \
 	X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) X(POOL, pool) X(POOL_GRAD, pool_grad) \
 	X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise)

@@ -98,7 +98,8 @@ void time_span(struct time_range range, const struct path *path, double *lo, dou
 
 enum loss_kind {
 	LOSS_SQUARED, /* weighted squared error of the prediction */
-	LOSS_CLASS    /* cross-entropy of the cluster, for a router */
+	LOSS_CLASS,   /* cross-entropy of the cluster, for a router */
+	LOSS_SOFT     /* cross-entropy of probabilities of the clusters, for a router */
 };
 
 struct objective_def {

@@ -72,6 +72,8 @@ const char *net_prediction(const struct net_config *c);
 int64_t net_text_tokens(const struct net_config *c);
 /* Name of the parameter that holds the features of the empty text; NULL: there is none. */
 const char *net_null_text(const struct net_config *c);
+/* The name of a classifier's last layer, whose parameters are NAME.weight (clusters, ..) and NAME.bias (clusters); NULL: it has none. */
+const char *net_head(const struct net_config *c);
 /* Whether the architecture has dropout. */
 int net_has_dropout(const struct net_config *c);
 /* Whether diffusers converts its texts to lower case. */

@@ -137,6 +137,7 @@ struct net_def {
 	const struct net_diffusers *diffusers; /* or NULL */
 	const struct renames *const *families; /* other families of weight names; ends with NULL; or NULL */
 	/* For net/adopt.h, which starts a network from the weights of another: */
+	const char *head; /* of a classifier: the last layer's weights are HEAD.weight (K, ..) and HEAD.bias (K) */
 	const char *last; /* the names of the last layer's weights begin with this; another prediction needs a new last layer */
 	enum net_modulation modulation;
 	const struct net_alias *aliases; /* names that differ from those of related architectures (`trunk`); ends with NULL; or NULL */

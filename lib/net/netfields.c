@@ -89,6 +89,11 @@ const char *net_null_text(const struct net_config *c)
 	return c->def->null_text;
 }
 
+const char *net_head(const struct net_config *c)
+{
+	return c->def->head;
+}
+
 int net_lower_case(const struct net_config *c)
 {
 	return c->def->lower_case;

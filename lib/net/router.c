@@ -3,6 +3,9 @@
 #include "net/trunkconfig.h"
 #include "tape/ops.h"
 
+/* The last layer. */
+#define HEAD "head.4"
+
 static const struct trunk_names paris_names = {
     TRUNK_PARIS_NAMES,
     .modulation = "adaLN_modulation.1",
@@ -26,7 +29,7 @@ static struct tensor *head(const struct trunk *k, struct tensor *tokens)
 	w = layer_param_init(&k->l, "head.2.weight", 1, &h, 0, init_one);
 	b = layer_param_init(&k->l, "head.2.bias", 1, &h, 0, init_zero);
 	x = op_unary(k->l.t, op_norm(k->l.t, x, w, b, NORM_LAYER, 1e-5, 0), UNARY_GELU_TANH);
-	return layer_linear(&k->l, x, "head.4", &(struct linear){.out = k->net->clusters, .edge = 1, .init = init_zero});
+	return layer_linear(&k->l, x, HEAD, &(struct linear){.out = k->net->clusters, .edge = 1, .init = init_zero});
 }
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
@@ -59,6 +62,7 @@ const struct net_def net_router = {
     TRUNK_DEF,
     .modulation = NET_MODULATION_EACH,
     .check = trunk_check,
+    .head = HEAD,
     .prefix = "dit-",
     .prediction = "",
 };

@@ -38,6 +38,8 @@ struct tensor *op_embed(struct tape *t, struct tensor *table, struct tensor *ind
 struct tensor *op_timestep(struct tape *t, struct tensor *time, int64_t width, double max_period, double scale);
 struct tensor *op_softmax(struct tape *t, struct tensor *x);
 struct tensor *op_xent(struct tape *t, struct tensor *logits, struct tensor *label);
+/* Cross-entropy with soft targets (B, K), which need not sum to 1; no gradient flows into them. */
+struct tensor *op_xent_soft(struct tape *t, struct tensor *logits, struct tensor *target);
 struct tensor *op_mse(struct tape *t, struct tensor *a, struct tensor *b, struct tensor *weight); /* weight may be NULL */
 
 /* Ops on images (B, H, W, C). w [O, kh, kw, C]; bias and add, of the result's shape, may be NULL. act: enum unary + 1, or 0. */

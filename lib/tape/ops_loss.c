@@ -19,6 +19,22 @@ static void xent_vjp(struct vjp *v)
 	v->dx[0] = node_one(v->t, OP_XENT_GRAD, 3, in, tensor_like(v->t, v->n->in[0]), NULL);
 }
 
+struct tensor *op_xent_soft(struct tape *t, struct tensor *logits, struct tensor *target)
+{
+	struct tensor *in[2] = {tensor_rows(t, logits), tensor_rows(t, target)};
+
+	assert(logits->rank == 2 && target->rank == 2 && logits->shape[1] == target->shape[1]);
+	return node_one(t, OP_XENT_SOFT, 2, in, tensor_new(t, t->real, 1, logits->shape, logits->batched), NULL);
+}
+
+static void xent_soft_vjp(struct vjp *v)
+{
+	struct tensor *in[3] = {tensor_dense(v->t, v->dy[0]), v->n->in[0], v->n->in[1]};
+
+	assert(!v->need[1]);
+	v->dx[0] = node_one(v->t, OP_XENT_SOFT_GRAD, 3, in, tensor_like(v->t, v->n->in[0]), NULL);
+}
+
 struct tensor *op_mse(struct tape *t, struct tensor *a, struct tensor *b, struct tensor *weight)
 {
 	struct tensor *in[3] = {tensor_dense(t, a), tensor_dense(t, b), weight};
@@ -93,6 +109,8 @@ static void dropout_vjp(struct vjp *v)
 
 const struct op_def op_def_xent = {.vjp = xent_vjp, .exact = 1};
 const struct op_def op_def_xent_grad = {0};
+const struct op_def op_def_xent_soft = {.vjp = xent_soft_vjp, .exact = 1};
+const struct op_def op_def_xent_soft_grad = {0};
 const struct op_def op_def_mse = {.vjp = mse_vjp, .exact = 1};
 const struct op_def op_def_mse_grad = {0};
 const struct op_def op_def_qsample = {.vjp = qsample_vjp, .exact = 1};

@@ -22,7 +22,7 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	p->offloaded = o->offload ? 2 * sizeof(float) * (uint64_t)r->params.trainable : 0;
 	p->activations = (uint64_t)tape_arena_bytes(r->loss.tape);
 	p->scratch = (uint64_t)tape_scratch_bytes(r->loss.tape);
-	p->batches = noised_bytes(r->part, &r->net, r->device->streams) + loading;
+	p->batches = noised_bytes(r->part, &r->net, r->objective.def.loss, r->device->streams) + loading;
 	p->data = dataset_info(r->data)->kept_bytes + (r->held ? dataset_info(r->held)->kept_bytes : 0);
 	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data + p->offloaded;
 	p->device = p->total - p->data - (r->device->host ? 0 : loading + p->offloaded);

@@ -1,6 +1,7 @@
 /* Draws times and noise for a batch, and computes the targets and weights of the loss. */
 #include "train/noised.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/mem.h"
@@ -14,7 +15,7 @@ static const uint64_t VALIDATION_SEED = 0;
 /* The number of buffers that batches are copied to, and the stream of these copies. */
 enum { PLACES = 2, ARRIVALS = 1 };
 
-static void measure(struct noised *z, int64_t n, const struct net_config *c)
+static void measure(struct noised *z, int64_t n, const struct net_config *c, enum loss_kind kind)
 {
 	z->rows = n;
 	z->d = c->channels * c->size * c->size;
@@ -24,6 +25,7 @@ static void measure(struct noised *z, int64_t n, const struct net_config *c)
 	z->row_bytes[NOISED_TEXT] = (size_t)(z->text_tokens * c->text_width) * sizeof(float);
 	z->row_bytes[NOISED_MASK] = net_reads(c, NET_IN_MASK) ? (size_t)z->text_tokens * sizeof(float) : 0;
 	z->row_bytes[NOISED_MICRO] = net_reads(c, NET_IN_MICRO) ? NET_MICRO * sizeof(float) : 0;
+	z->row_bytes[NOISED_TARGET] = kind == LOSS_SOFT ? (size_t)c->clusters * sizeof(float) : 0;
 }
 
 static size_t part_bytes(const struct noised *z, int part, int64_t n)
@@ -53,7 +55,7 @@ void *noised_part(const struct noised *z, enum noised_part part)
 
 static size_t host_bytes(const struct noised *z)
 {
-	return part_bytes(z, NOISED_VECTORS, z->rows) + part_bytes(z, NOISED_MASK, z->rows);
+	return part_bytes(z, NOISED_VECTORS, z->rows) + part_bytes(z, NOISED_MASK, z->rows) + part_bytes(z, NOISED_TARGET, z->rows);
 }
 
 static int places_init(struct noised *z, struct err *e)
@@ -79,12 +81,12 @@ static void put_micro(struct noised *z, const struct net_config *c)
 	mem_free(all);
 }
 
-int noised_init(struct noised *z, struct device *device, int64_t n, const struct net_config *c, struct err *e)
+int noised_init(struct noised *z, struct device *device, int64_t n, const struct net_config *c, enum loss_kind kind, struct err *e)
 {
 	float *host;
 
 	*z = (struct noised){.device = device};
-	measure(z, n, c);
+	measure(z, n, c, kind);
 	host = mem_try(host_bytes(z), 1, "times and weights of a batch", e);
 	z->t = host;
 	if (!host || !(z->inputs = device->alloc(device, part_at(z, NOISED_PARTS), "batch", e)) || places_init(z, e)) {
@@ -99,6 +101,8 @@ int noised_init(struct noised *z, struct device *device, int64_t n, const struct
 	z->label = (int32_t *)(void *)(host + 6 * n);
 	if (z->row_bytes[NOISED_MASK])
 		z->mask = host + VECTORS * n;
+	if (z->row_bytes[NOISED_TARGET])
+		z->target = host + (part_bytes(z, NOISED_VECTORS, n) + part_bytes(z, NOISED_MASK, n)) / sizeof *host;
 	if (z->row_bytes[NOISED_MICRO])
 		put_micro(z, c);
 	return 0;
@@ -121,11 +125,11 @@ void noised_release(struct noised *z)
 	memset(z, 0, sizeof *z);
 }
 
-uint64_t noised_bytes(int64_t n, const struct net_config *c, int streams)
+uint64_t noised_bytes(int64_t n, const struct net_config *c, enum loss_kind kind, int streams)
 {
 	struct noised z = {0};
 
-	measure(&z, n, c);
+	measure(&z, n, c, kind);
 	return part_at(&z, NOISED_PARTS) * (streams > ARRIVALS ? 1 + PLACES : 1) + host_bytes(&z);
 }
 
@@ -149,7 +153,7 @@ struct arrival {
 
 static struct arrival arrive(const struct noised *z, int64_t n, const struct clean *c)
 {
-	struct arrival a = {.from = {z->t, c->x0, c->text, z->mask}};
+	struct arrival a = {.from = {z->t, c->x0, c->text, z->mask, NULL, z->target}};
 
 	a.bytes[NOISED_VECTORS] = part_bytes(z, NOISED_VECTORS, z->rows);
 	for (int i = NOISED_X0; i < NOISED_PARTS; i++)
@@ -189,7 +193,7 @@ void noised_put_text(struct noised *z, int64_t n, const struct clean *clean)
 
 	decide_mask(z, n, clean);
 	a = arrive(z, n, clean);
-	a.bytes[NOISED_VECTORS] = a.bytes[NOISED_X0] = 0;
+	a.bytes[NOISED_VECTORS] = a.bytes[NOISED_X0] = a.bytes[NOISED_TARGET] = 0;
 	put_here(z, &a);
 }
 
@@ -205,7 +209,7 @@ static int32_t label_of(const struct rows *r, int64_t i)
 	const struct objective *o = r->o;
 	int32_t y;
 
-	if (o->def.loss == LOSS_CLASS)
+	if (o->def.loss != LOSS_SQUARED)
 		return r->clean->cluster[i];
 	if (o->condition == CONDITION_NONE)
 		return 0;
@@ -213,6 +217,15 @@ static int32_t label_of(const struct rows *r, int64_t i)
 	if (y < 0 || (!r->total && o->class_dropout > 0 && rng_uniform(r->seed, RNG_LABEL, r->step, r->first + (uint64_t)i, 0) < o->class_dropout))
 		return (int32_t)o->classes;
 	return y;
+}
+
+/* Label smoothing (Szegedy et al. 2016, arXiv 1512.00567, section 7), in training alone, so that the held-out loss compares across runs. */
+static void soften(const struct rows *r, float *target, int64_t k, int32_t label)
+{
+	double share = r->total ? 0 : r->o->smoothing;
+
+	for (int64_t i = 0; i < k; i++)
+		target[i] = (float)(share / (double)k + (i == label ? 1 - share : 0));
 }
 
 static void decide(const struct rows *r, struct noised *z, int64_t i)
@@ -235,6 +248,11 @@ static void decide(const struct rows *r, struct noised *z, int64_t i)
 	z->from_x0[i] = (float)p.from_x0;
 	z->from_eps[i] = (float)p.from_eps;
 	z->label[i] = label_of(r, i);
+	if (z->target) {
+		int64_t k = (int64_t)(z->row_bytes[NOISED_TARGET] / sizeof(float));
+
+		soften(r, z->target + i * k, k, z->label[i]);
+	}
 }
 
 static void fill(const struct rows *r, struct noised *z, struct loss_tape *l, int64_t n)
@@ -273,8 +291,8 @@ static struct tensor *vector(struct tape *t)
 	return tape_input(t, tape_real(t), 1, &n, TAPE_BATCHED);
 }
 
-void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity, int backward,
-                 enum recompute recompute)
+void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind kind, struct params *p, enum dtype real, int64_t capacity,
+                 int backward, enum recompute recompute)
 {
 	struct tape *t = tape_new(real, capacity);
 	int64_t shape[4] = {capacity, c->channels, c->size, c->size};
@@ -283,7 +301,8 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 
 	*l = (struct loss_tape){.tape = t, .x0 = tape_input(t, real, 4, shape, TAPE_BATCHED), .alpha = vector(t), .sigma = vector(t)};
 	l->t = vector(t);
-	if (net_is_classifier(c) || net_reads(c, NET_IN_LABEL))
+	assert((kind == LOSS_SQUARED) == !net_is_classifier(c));
+	if (kind == LOSS_CLASS || net_reads(c, NET_IN_LABEL))
 		l->label = tape_input(t, DT_I32, 1, shape, TAPE_BATCHED);
 	eps = op_noise(t, 4, shape);
 	l->x = op_qsample(t, l->x0, eps, l->alpha, l->sigma);
@@ -296,8 +315,11 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 	l->mask = in.mask;
 	l->micro = in.micro;
 	l->out = net_record(t, p, c, &in);
-	if (net_is_classifier(c)) {
+	if (kind == LOSS_CLASS) {
 		l->loss = op_xent(t, l->out, l->label);
+	} else if (kind == LOSS_SOFT) {
+		l->target = tape_input(t, real, 2, (int64_t[2]){capacity, c->clusters}, TAPE_BATCHED);
+		l->loss = op_xent_soft(t, l->out, l->target);
 	} else {
 		l->from_x0 = vector(t);
 		l->from_eps = vector(t);
@@ -320,7 +342,7 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 void loss_bind(struct loss_tape *l, const struct noised *z)
 {
 	struct tensor *const vectors[VECTORS] = {l->t, l->weight, l->alpha, l->sigma, l->from_x0, l->from_eps, l->label};
-	struct tensor *const parts[NOISED_PARTS] = {NULL, l->x0, l->text, l->mask, l->micro};
+	struct tensor *const parts[NOISED_PARTS] = {NULL, l->x0, l->text, l->mask, l->micro, l->target};
 
 	for (int i = NOISED_X0; i < NOISED_PARTS; i++)
 		if (parts[i])

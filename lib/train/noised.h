@@ -15,7 +15,8 @@ struct objective {
 	enum condition_kind condition; /* where an expert's labels come from */
 	int64_t classes;
 	double class_dropout;
-	int64_t d; /* elements of a sample */
+	double smoothing; /* LOSS_SOFT: targets in training are 1 - smoothing of the cluster and `smoothing` of all clusters equally */
+	int64_t d;        /* elements of a sample */
 };
 
 /* The part of the tape around the network: noise, x_t and target from clean samples, the network, loss (B) per sample, and the
@@ -24,14 +25,16 @@ struct loss_tape {
 	struct tape *tape;
 	struct tensor *x0, *alpha, *sigma, *t, *label, *weight; /* inputs; label and weight may be NULL */
 	struct tensor *text, *mask, *micro;                     /* inputs (net/net.h: struct net_input), or NULL */
+	struct tensor *target;                                  /* input of LOSS_SOFT: (B, clusters), in place of label; or NULL */
 	struct tensor *from_x0, *from_eps;                      /* inputs: target = from_x0 x0 + from_eps eps; NULL for a router */
 	struct tensor *x, *out, *loss, *dloss;                  /* x, out and loss are kept */
 	int network, forward_end, end;                          /* tape positions: after x_t; after the loss; after the gradient */
 };
 
-/* Record noise, network with its dropout, loss and, with `backward`, the gradient. Lays out p. Caller frees the tape with tape_free. */
-void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity, int backward,
-                 enum recompute recompute);
+/* Record noise, network with its dropout, loss and, with `backward`, the gradient. LOSS_SQUARED is for experts, the other kinds for routers. Lays out
+ * p. Caller frees the tape with tape_free. */
+void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind kind, struct params *p, enum dtype real, int64_t capacity,
+                 int backward, enum recompute recompute);
 
 /* Clean samples in host memory. */
 struct clean {
@@ -42,7 +45,7 @@ struct clean {
 };
 
 /* The parts of a batch on the device. */
-enum noised_part { NOISED_VECTORS, NOISED_X0, NOISED_TEXT, NOISED_MASK, NOISED_MICRO, NOISED_PARTS };
+enum noised_part { NOISED_VECTORS, NOISED_X0, NOISED_TEXT, NOISED_MASK, NOISED_MICRO, NOISED_TARGET, NOISED_PARTS };
 
 /* A batch: what the host decides about each sample, and the inputs of a loss tape on the device. */
 struct noised {
@@ -52,6 +55,7 @@ struct noised {
 	float *t, *weight, *alpha, *sigma, *from_x0, *from_eps; /* (rows), host */
 	int32_t *label;                                         /* (rows), host: an expert's condition, or a router's cluster */
 	float *mask;                                            /* (rows, text_tokens), host, or NULL */
+	float *target;                                          /* (rows, clusters), host, or NULL */
 	float *inputs;                                          /* on the device: the parts; the vectors in the order above */
 	/* On a device with several streams, a batch is copied into one of two buffers in turn while the device works on the batch before it. */
 	float *arriving[2];
@@ -60,9 +64,9 @@ struct noised {
 };
 
 /* For up to n samples. The device is borrowed. */
-int noised_init(struct noised *z, struct device *device, int64_t n, const struct net_config *c, struct err *e);
+int noised_init(struct noised *z, struct device *device, int64_t n, const struct net_config *c, enum loss_kind kind, struct err *e);
 void noised_release(struct noised *z);
-uint64_t noised_bytes(int64_t n, const struct net_config *c, int streams);
+uint64_t noised_bytes(int64_t n, const struct net_config *c, enum loss_kind kind, int streams);
 void *noised_part(const struct noised *z, enum noised_part part); /* (rows, ..), on the device */
 void loss_bind(struct loss_tape *l, const struct noised *z);
 
@@ -71,8 +75,8 @@ void loss_bind(struct loss_tape *l, const struct noised *z);
 void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, uint64_t seed,
                      uint64_t step, uint64_t first);
 
-/* The same with the fixed draws of validation: no dropout of labels or in the network, times (first + i + 1/2) / total of the range, noise
- * independent of the seed. */
+/* The same with the fixed draws of validation: no dropout of labels or in the network, no smoothing, times (first + i + 1/2) / total of the range,
+ * noise independent of the seed. */
 void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, int64_t first,
                         int64_t total);
 

@@ -12,6 +12,7 @@
 #include "file/npy.h"
 #include "file/safetensors.h"
 #include "file/stamp.h"
+#include "train/calibrate.h"
 #include "train/run.h"
 
 static char *weights_path(const struct trainer *r)
@@ -113,7 +114,8 @@ int publish(struct trainer *r, struct err *e)
 	int rc;
 
 	snprintf(step, sizeof step, "%" PRId64, best ? s->best_step : s->step);
-	rc = !net_is_classifier(&r->net) && r->o->objective.prediction == PREDICT_EPSILON && write_mean(r, e) ? -1 : 0;
+	rc = r->o->calibrate && calibrate(r, best ? s->best : s->ema, e) ? -1 : 0;
+	rc = rc || (!net_is_classifier(&r->net) && r->o->objective.prediction == PREDICT_EPSILON && write_mean(r, e)) ? -1 : 0;
 	rc = rc || write_config(r, e) || model_write_weights(path, &r->params, r->device, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
 	mem_free(path);
 	return rc;

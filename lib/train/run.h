@@ -111,6 +111,16 @@ int already_done(struct trainer *r, struct err *e);
 /* Write the configuration into OUT, then the weights. */
 int publish(struct trainer *r, struct err *e);
 
+/* A noised held-out sample. */
+struct held_state {
+	int64_t index; /* of the state; its sample is index modulo the number of validation samples */
+	double t, loss;
+	int32_t label;       /* a router's cluster, or what an expert is told */
+	const float *logits; /* (clusters) of a router */
+};
+/* Run weights (total) on the held-out samples, each at `passes` times, with fixed noise, and call see for each state in order. */
+int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void *arg, const struct held_state *s), void *arg, struct err *e);
+
 /* Mean loss of the averaged weights on fixed noise of held-out samples; for a router also the accuracy, and calibration by time,
  * as a JSON object in *detail (may be NULL; caller json_decref()s). */
 int validate(struct trainer *r, double *loss, json_t **detail, struct err *e);

@@ -26,20 +26,55 @@ void tally_add(struct tally *y, double t, const float *logits, int64_t k, int32_
 	y->hits[b][c] += best == label;
 }
 
+/* Of interval b, times its number of samples. */
+static double error_of(const struct tally *y, int b)
+{
+	double sum = 0;
+
+	for (int c = 0; c < TALLY_BINS; c++)
+		sum += fabs(y->confidence[b][c] - y->hits[b][c]);
+	return sum;
+}
+
+static double samples(const struct tally *y)
+{
+	int64_t n = 0;
+
+	for (int b = 0; b < TALLY_TIMES; b++)
+		n += y->n[b];
+	return (double)n;
+}
+
+double tally_loss(const struct tally *y)
+{
+	double sum = 0;
+
+	for (int b = 0; b < TALLY_TIMES; b++)
+		sum += y->loss[b];
+	return sum / samples(y);
+}
+
+double tally_ece(const struct tally *y)
+{
+	double sum = 0;
+
+	for (int b = 0; b < TALLY_TIMES; b++)
+		sum += error_of(y, b);
+	return sum / samples(y);
+}
+
 json_t *tally_json(const struct tally *y)
 {
 	json_t *a = json_array();
 
 	for (int b = 0; b < TALLY_TIMES; b++) {
-		double ece = 0, n = (double)y->n[b];
+		double n = (double)y->n[b];
 
 		if (!y->n[b])
 			continue;
-		for (int c = 0; c < TALLY_BINS; c++)
-			ece += fabs(y->confidence[b][c] - y->hits[b][c]);
 		json_array_append_new(a, json_pack("{s:f, s:I, s:o, s:f, s:f, s:i}", "t", (b + .5) / TALLY_TIMES, "n", (json_int_t)y->n[b], "loss",
-		                                   jsonio_real(y->loss[b] / n), "accuracy", (double)y->right[b] / n, "ece", ece / n, "ece_bins",
-		                                   (int)TALLY_BINS));
+		                                   jsonio_real(y->loss[b] / n), "accuracy", (double)y->right[b] / n, "ece", error_of(y, b) / n,
+		                                   "ece_bins", (int)TALLY_BINS));
 	}
 	return a;
 }

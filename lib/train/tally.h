@@ -17,6 +17,10 @@ struct tally {
 /* Add a sample at time t in 0..1, of cluster `label`, with the router's logits (k) and its cross-entropy `loss` in nats. */
 void tally_add(struct tally *y, double t, const float *logits, int64_t k, int32_t label, double loss);
 
+/* The mean of the cross-entropies, and of the calibration errors of the intervals of time by their numbers of samples. */
+double tally_loss(const struct tally *y);
+double tally_ece(const struct tally *y);
+
 /* An array with one object for each interval of time that has samples: t (its centre), n, loss, accuracy, ece and ece_bins. The calibration error
  * is SUM over bins of n_bin/n |confidence - accuracy| (Guo et al. 2017, arXiv 1706.04599). Caller frees with json_decref. */
 json_t *tally_json(const struct tally *y);

@@ -184,6 +184,9 @@ static int open_data(struct trainer *r, struct err *e)
 			return -1;
 		r->validations = dataset_info(r->held)->count < o->validate_samples ? dataset_info(r->held)->count : o->validate_samples;
 	}
+	if (o->calibrate && !r->held)
+		return err_set(e, ERR_USAGE, "--calibrate: %s has no held-out samples to fit a temperature on: make it with ddm-shard --holdout",
+		               o->shards);
 	r->steps = o->steps ? o->steps : (int64_t)ceil(o->epochs * (double)info->count / (double)o->batch);
 	r->validate_every = o->validate_every ? o->validate_every : r->steps / 20 > 0 ? r->steps / 20 : 1;
 	r->part = o->batch / o->accumulate;
@@ -210,7 +213,7 @@ static int allocate(struct trainer *r, struct err *e)
 	                                                 device_stores_bf16(r->device, (enum precision)r->o->precision), r->o->offload, e))
 		return -1;
 	r->state.optimizer = r->o->optimizer;
-	if (noised_init(&r->noised, r->device, r->part, &r->net, e) ||
+	if (noised_init(&r->noised, r->device, r->part, &r->net, r->objective.def.loss, e) ||
 	    update_init(&r->update, &r->state, r->o->accumulate, tape_data(r->loss.tape, r->loss.loss), r->part, e) || put_loss_seeds(r, e))
 		return -1;
 	tape_bind_bf16(r->loss.tape, r->state.rounded);

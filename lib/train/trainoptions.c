@@ -163,6 +163,10 @@ const struct option train_router_options[] = {
     OPTION_GROUP("What to train"),
     {"--last", .type = OPTION_OFF, REQUEST(keep_best), .help = "keep the last weights, not those of the best held-out cross-entropy", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
+    {"--label-smoothing", .type = OPTION_REAL, REQUEST(label_smoothing), .hi = .999, .arg = "S", .preset = "0",
+     .help = "train on (1 - S) of the cluster and S of all clusters equally", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "label_smoothing"},
+    {"--calibrate", .type = OPTION_FLAG, REQUEST(calibrate), .help = "divide the logits by a temperature fitted on held-out samples",
+     .when = {{USE_AGAINST, "--validate-samples=0"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "calibrate"},
     {0},
 };
 
@@ -273,11 +277,12 @@ struct train_options train_defaults(enum net_role role)
 /* The order of the stamp's keys. A model's bytes include its stamp, so the order must not change. */
 static const char stamp_order[] =
     "text_tokens text_drop predict condition class_dropout dropout cluster path weighting time steps epochs batch accumulate optimizer lr "
-    " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size grey max_skipped precision validate_every validate_samples seed";
+    " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size grey max_skipped precision label_smoothing calibrate validate_every "
+    "validate_samples seed";
 
 void options_stamp(struct stamp *s, const struct train_options *o)
 {
-	static const struct option *const tables[] = {train_expert_options, train_common_options, NULL};
+	static const struct option *const tables[] = {train_expert_options, train_router_options, train_common_options, NULL};
 	struct net_value v;
 
 	for (int i = 0; net_shape(&o->net, i, &v); i++) {

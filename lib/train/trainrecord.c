@@ -11,9 +11,10 @@ static void fit_objective(struct trainer *r)
 	    .condition = o->condition,
 	    .classes = r->net.classes,
 	    .class_dropout = r->net.class_dropout,
+	    .smoothing = o->label_smoothing,
 	    .d = r->net.channels * r->net.size * r->net.size,
 	};
-	r->objective.def.loss = net_is_classifier(&r->net) ? LOSS_CLASS : LOSS_SQUARED;
+	r->objective.def.loss = !net_is_classifier(&r->net) ? LOSS_SQUARED : o->label_smoothing > 0 ? LOSS_SOFT : LOSS_CLASS;
 }
 
 /* What to recompute. GELU's is left out where products round their inputs, because a library applies it to values that are not rounded. */
@@ -31,7 +32,7 @@ void trainer_record(struct trainer *r)
 	int bf16 = device_stores_bf16(r->device, (enum precision)r->o->precision);
 
 	fit_objective(r);
-	loss_record(&r->loss, &r->net, &r->params, DT_F32, r->part, 1, recomputed(r->o));
+	loss_record(&r->loss, &r->net, r->objective.def.loss, &r->params, DT_F32, r->part, 1, recomputed(r->o));
 	tape_layout(r->loss.tape, r->device, &(struct plan_options){.bf16 = bf16, .bf16_weights = bf16});
 	r->flops_per_sample = tape_flops(r->loss.tape, 1, 0, r->loss.end);
 }

@@ -68,41 +68,69 @@ static int read_part(struct trainer *r, int64_t first, int64_t n, struct part *p
 	return 0;
 }
 
-int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
+/* The states of n held-out samples from `first` on: their losses, and a classifier's logits. */
+static int run_part(struct trainer *r, int64_t first, int64_t n, int64_t total, const struct clean *clean, float *each, float *out, struct err *e)
 {
-	int64_t total = r->validations, n;
-	struct part p = {0};
-	float *each = mem_zalloc((size_t)r->part, sizeof *each), *out = mem_zalloc((size_t)(r->part * r->net.clusters), sizeof *out);
 	struct device *dev = r->device;
-	struct tally y = {0};
-	double sum = 0;
+
+	objective_validate(&r->objective, &r->noised, &r->loss, n, clean, first, total);
+	tape_run(r->loss.tape, n, 0, r->loss.forward_end);
+	device_get(dev, each, tape_data(r->loss.tape, r->loss.loss), (size_t)n * sizeof *each);
+	if (net_is_classifier(&r->net))
+		device_get(dev, out, tape_data(r->loss.tape, r->loss.out), (size_t)(n * r->net.clusters) * sizeof *out);
+	return dev->error(dev, e);
+}
+
+int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void *arg, const struct held_state *s), void *arg, struct err *e)
+{
+	int64_t samples = r->validations, k = r->net.clusters, n;
+	struct part p = {0};
+	float *each = mem_zalloc((size_t)r->part, sizeof *each), *out = mem_zalloc((size_t)(r->part * k), sizeof *out);
 	int rc = part_init(&p, r, e);
 	const struct clean clean = {p.x0, p.label, p.cluster, p.text, p.rows};
 
-	trainer_bind(r, r->state.ema);
-	for (int64_t first = 0; !rc && first < total; first += n) {
-		n = total - first < r->part ? total - first : r->part;
-		rc = read_part(r, first, n, &p, e);
-		if (rc)
-			break;
-		objective_validate(&r->objective, &r->noised, &r->loss, n, &clean, first, total);
-		tape_run(r->loss.tape, n, 0, r->loss.forward_end);
-		device_get(dev, each, tape_data(r->loss.tape, r->loss.loss), (size_t)n * sizeof *each);
-		if (net_is_classifier(&r->net))
-			device_get(dev, out, tape_data(r->loss.tape, r->loss.out), (size_t)(n * r->net.clusters) * sizeof *out);
-		rc = dev->error(dev, e);
-		for (int64_t i = 0; i < n; i++) {
-			sum += each[i];
-			if (net_is_classifier(&r->net))
-				tally_add(&y, r->noised.t[i], out + i * r->net.clusters, r->net.clusters, r->noised.label[i], each[i]);
+	trainer_bind(r, values);
+	for (int64_t pass = 0; pass < passes; pass++)
+		for (int64_t first = 0; !rc && first < samples; first += n) {
+			n = samples - first < r->part ? samples - first : r->part;
+			rc = read_part(r, first, n, &p, e) || run_part(r, pass * samples + first, n, passes * samples, &clean, each, out, e) ? -1 : 0;
+			for (int64_t i = 0; i < n && !rc; i++)
+				see(arg, &(struct held_state){.index = pass * samples + first + i,
+				                              .t = r->noised.t[i],
+				                              .loss = each[i],
+				                              .label = r->noised.label[i],
+				                              .logits = out + i * k});
 		}
-	}
 	trainer_bind(r, r->state.values);
-	*loss = sum / (double)total;
-	if (!rc && detail)
-		*detail = net_is_classifier(&r->net) ? tally_json(&y) : NULL;
 	part_release(&p);
 	mem_free(each);
 	mem_free(out);
 	return rc;
+}
+
+struct validation {
+	int64_t k; /* clusters of a classifier; else 0 */
+	double sum;
+	struct tally tally;
+};
+
+static void add_state(void *arg, const struct held_state *s)
+{
+	struct validation *v = arg;
+
+	v->sum += s->loss;
+	if (v->k)
+		tally_add(&v->tally, s->t, s->logits, v->k, s->label, s->loss);
+}
+
+int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
+{
+	struct validation v = {.k = net_is_classifier(&r->net) ? r->net.clusters : 0};
+
+	if (held_run(r, r->state.ema, 1, add_state, &v, e))
+		return -1;
+	*loss = v.sum / (double)r->validations;
+	if (detail)
+		*detail = v.k ? tally_json(&v.tally) : NULL;
+	return 0;
 }

@@ -65,11 +65,11 @@ static void start(struct setup *s, const struct work *w, enum precision precisio
 		die(&e);
 	s->batch = w->batch;
 	s->objective = (struct objective){.path = &path_linear, .d = c.channels * c.size * c.size};
-	loss_record(&s->loss, &c, &s->params, DT_F32, w->batch, 1, 0);
+	loss_record(&s->loss, &c, LOSS_SQUARED, &s->params, DT_F32, w->batch, 1, 0);
 	tape_layout(s->loss.tape, s->device, NULL);
 	n = (size_t)w->batch * (size_t)s->objective.d;
 	if (tape_allocate(s->loss.tape, &e) || state_init(&s->state, s->device, &s->params, 0, 0, 0, &e) ||
-	    noised_init(&s->noised, s->device, w->batch, &c, &e) ||
+	    noised_init(&s->noised, s->device, w->batch, &c, LOSS_SQUARED, &e) ||
 	    update_init(&s->update, &s->state, 1, tape_data(s->loss.tape, s->loss.loss), w->batch, &e))
 		die(&e);
 	s->dloss = mem_zalloc((size_t)w->batch, sizeof *s->dloss);

@@ -106,6 +106,26 @@ check_same "the same bytes" whole/$weights cut/$weights
 check_same "the same configuration" whole/config.json cut/config.json
 check_clean "no temporary is left" cut
 
+# Softer targets and softer logits. A router that has learned 60 samples by heart is too certain of others.
+ddm-synth gaussians --shape 1x4x4 -k 3 --rank 2 --separation 2 --floor .3 --seed 3 -o law 2>"$ERR" &&
+	ddm-synth draw -n 1200 --holdout .95 --labels law.tsv -o law.tar law 2>"$ERR" && ddm-shard -q -a law.tsv --holdout .95 -o drawn law.tar || exit 1
+heart="--model dit-nano/2 --hidden 32 --depth 1 --heads 2 --batch 16 --lr 1e-2 --steps 1200 --validate-every 1200 --last"
+check "--label-smoothing" $run $few --label-smoothing .1 -o soft s
+check_differ "changes the router" e/router/$weights soft/$weights
+check_grep "and is in the stamp" '"label_smoothing": *0?\.1' soft/config.json
+check_exit 2 "--label-smoothing 1" $run $few --label-smoothing 1 -o m s
+check "--calibrate" $run $heart --calibrate -o cool drawn
+if command -v jq >/dev/null; then
+	check "a temperature above 1 lowers the held-out cross-entropy and the calibration error" jq -se 'map(select(.event == "calibrate")) |
+		length == 1 and (.[0] | .temperature > 1.1 and .loss < .loss_before and .ece < .ece_before)' cool/train.jsonl
+else
+	skip "the temperature" "no jq"
+fi
+check "again, killed after its last step" sh -c "cp -R cool again && rm again/$weights again/config.json && $run $heart --calibrate -o again drawn"
+check_same "the same bytes" cool/$weights again/$weights
+check_exit 73 "without --calibrate" $run $heart -o cool drawn
+check_exit 2 "--calibrate without validation" $run $few --calibrate --validate-samples 0 -o m s
+
 # Without held-out samples there are no best weights. With an empty cluster one logit is never right.
 ddm-cluster -q -k 2 --centroids-out c.npy -o two.tsv pics || exit 1
 mkdir here
@@ -113,6 +133,9 @@ for i in 1 2 3 4; do cp pics/a/0000.png here/$i.png; done
 ddm-cluster -q -k 2 --centroids c.npy -o here.tsv here && ddm-shard -q -a here.tsv -o hollow here || exit 1
 check "an empty cluster, no held-out samples" $run $few -o one hollow
 check_grep "the last weights" '"step":"' one/$weights
+check_exit 2 "--calibrate without held-out samples" $run $few --calibrate -o m hollow
+check_err "says what is missing" 'hollow has no held-out samples'
+check_absent "nothing was made" m
 
 # Files are limited to 32 KiB, so the weights cannot be written; without the limit they are.
 (

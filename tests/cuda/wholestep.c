@@ -43,6 +43,7 @@ void step_run(struct step *s, const struct net_config *c, struct device *d, cons
 {
 	const struct plan_options plan = {.no_reuse = o->no_reuse, .bf16 = o->bf16, .bf16_weights = o->bf16};
 	const struct run_keys keys = {4, 2, 100, RNG_NOISE, 0};
+	enum loss_kind kind = net_is_classifier(c) ? LOSS_CLASS : LOSS_SQUARED;
 	int64_t size = c->channels * c->size * c->size;
 	struct noised *z = &s->noised;
 	struct err e = {0};
@@ -50,9 +51,9 @@ void step_run(struct step *s, const struct net_config *c, struct device *d, cons
 	uint16_t *rounded = NULL;
 
 	memset(s, 0, sizeof *s);
-	loss_record(&s->loss, c, &s->params, DT_F32, o->rows, 1, o->recompute);
+	loss_record(&s->loss, c, kind, &s->params, DT_F32, o->rows, 1, o->recompute);
 	tape_layout(s->loss.tape, d, &plan);
-	if (tape_allocate(s->loss.tape, &e) || noised_init(z, d, o->rows, c, &e))
+	if (tape_allocate(s->loss.tape, &e) || noised_init(z, d, o->rows, c, kind, &e))
 		fail_msg("%s", e.msg);
 	values = d->alloc(d, (size_t)s->params.total * sizeof *values, "weights", &e);
 	grads = d->alloc(d, (size_t)s->params.trainable * sizeof *grads, "gradients", &e);

@@ -13,7 +13,7 @@
 #define KERNELS(X) \
 	X(copy) X(fill) X(add) X(mul) X(unary) X(unary_grad) X(qsample) X(noise) X(dropout) X(sumsq) X(total) X(rates) X(adamw) \
 	X(schedule_free) X(muon_momentum) X(muon_unit) X(muon_apply) \
-	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep) \
+	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(xent_soft) X(xent_soft_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep) \
 	X(mix) X(guide) X(convert) X(combine) X(advance)
 /* clang-format on */
 #define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
@@ -146,11 +146,18 @@ static void softmax(void **state)
 		struct optest e = {.name = "XENT", .op = OP_XENT, .nin = 2, .nout = 1, .in = {x, l}, .out = {v}, .samples = 1};
 		struct optest h = {.name = "XENT_GRAD", .op = OP_XENT_GRAD, .nin = 3, .nout = 1, .in = {v, x, l}, .out = {x}, .samples = 1};
 
+		struct operand target = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .scale = .2, .shift = .5, .exact = 1, .batch = 1};
+		struct optest soft = {.name = "XENT_SOFT", .op = OP_XENT_SOFT, .nin = 2, .nout = 1, .in = {x, target}, .out = {v}, .samples = 1};
+		struct optest soft_grad = {
+		    .name = "XENT_SOFT_GRAD", .op = OP_XENT_SOFT_GRAD, .nin = 3, .nout = 1, .in = {v, x, target}, .out = {x}, .samples = 1};
+
 		e.in[1].limit = h.in[2].limit = (int)x.shape[1];
 		optest_twin(&f, &kernel_softmax_cuda, 1e-6);
 		optest_twin(&g, &kernel_softmax_grad_cuda, 3e-6);
 		optest_twin(&e, &kernel_xent_cuda, 1e-6);
 		optest_twin(&h, &kernel_xent_grad_cuda, 1e-6);
+		optest_twin(&soft, &kernel_xent_soft_cuda, 1e-6);
+		optest_twin(&soft_grad, &kernel_xent_soft_grad_cuda, 1e-6);
 	}
 }
 

@@ -34,7 +34,7 @@ static int64_t planned(const struct net_config *c, int bf16, enum recompute reco
 	struct loss_tape l;
 	int64_t bytes;
 
-	loss_record(&l, c, &p, DT_F32, 1, 1, recompute);
+	loss_record(&l, c, net_is_classifier(c) ? LOSS_CLASS : LOSS_SQUARED, &p, DT_F32, 1, 1, recompute);
 	tape_layout(l.tape, d, &(struct plan_options){.bf16 = bf16, .bf16_weights = bf16});
 	bytes = tape_arena_bytes(l.tape);
 	for (int i = 0; check && i < l.tape->nnodes; i++)

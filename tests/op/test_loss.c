@@ -1,4 +1,4 @@
-/* SOFTMAX, XENT, MSE, their gradients, and QSAMPLE. Float: exp is within 2 ulp, sums are
+/* SOFTMAX, XENT, XENT_SOFT, MSE, their gradients, and QSAMPLE. Float: exp is within 2 ulp, sums are
  * added in lanes: 2e-6 of the largest value. SOFTMAX_GRAD subtracts sum y dy from dy, terms that are ten times the result. */
 #include "tests/op/optest.h"
 
@@ -100,6 +100,49 @@ static void cross_entropy(void **state)
 		label.limit = (int)shapes[k][1];
 		t.in[0] = back.in[1] = back.out[0] = x;
 		t.in[1] = back.in[2] = label;
+		t.out[0] = back.in[0] = v;
+		optest_run(&t);
+		t.in[0].scale = 200;
+		optest_run(&t);
+		t.in[0].scale = 3;
+		if (shapes[k][1] > 1 && shapes[k][1] < 100)
+			optest_gradient(&t, &back, (int[OP_IN]){FROM_DY, FROM_IN, FROM_IN + 1}, (int[OP_OUT]){0}, 0, 1e-8);
+	}
+}
+
+static void ref_xent_soft(const struct op_call *c)
+{
+	for (int64_t b = 0; b < c->in[0].shape[0]; b++) {
+		double sum = 0, lse;
+
+		for (int64_t k = 0; k < c->in[0].shape[1]; k++) {
+			int64_t i[ARRAY_RANK] = {b, k};
+
+			softmax_at(&c->in[0], i, &lse);
+			sum += *element(&c->in[1], i) * (lse - *element(&c->in[0], i));
+		}
+		*element(&c->out[0], (int64_t[ARRAY_RANK]){b}) = sum;
+	}
+}
+
+/* Targets of any sign and sum: the definition holds for all. With the target one-hot the loss is XENT's. */
+static void soft_cross_entropy(void **state)
+{
+	static const int64_t shapes[][2] = {{5, 8}, {3, 1}, {1, 40}, {4, 3}, {2, 600}};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+		struct operand x = {.rank = 2, .shape = {shapes[k][0], shapes[k][1]}, .batch = 1, .scale = 3}, target = x;
+		struct operand v = {.rank = 1, .shape = {shapes[k][0]}, .batch = 1};
+		struct optest t = {
+		    .name = "XENT_SOFT", .op = OP_XENT_SOFT, .nin = 2, .nout = 1, .ref = ref_xent_soft, .tol32 = 4e-6, .tol64 = 1e-13, .samples = 1};
+		struct optest back = {
+		    .name = "XENT_SOFT_GRAD", .op = OP_XENT_SOFT_GRAD, .nin = 3, .nout = 1, .tol32 = 4e-6, .tol64 = 1e-14, .samples = 1};
+
+		target.scale = .2;
+		target.shift = .5;
+		t.in[0] = back.in[1] = back.out[0] = x;
+		t.in[1] = back.in[2] = target;
 		t.out[0] = back.in[0] = v;
 		optest_run(&t);
 		t.in[0].scale = 200;
@@ -216,9 +259,7 @@ static void noising(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(softmax),
-	    cmocka_unit_test(cross_entropy),
-	    cmocka_unit_test(mean_squared_error),
+	    cmocka_unit_test(softmax), cmocka_unit_test(cross_entropy), cmocka_unit_test(soft_cross_entropy), cmocka_unit_test(mean_squared_error),
 	    cmocka_unit_test(noising),
 	};
 

@@ -314,9 +314,9 @@ static void losses(double dropout, int threads, int64_t part, int validates, flo
 	float x0[BATCH * SIZE], *values;
 	int32_t none[BATCH] = {0};
 
-	loss_record(&l, &c, &p, DT_F32, part, 0, 0);
+	loss_record(&l, &c, LOSS_SQUARED, &p, DT_F32, part, 0, 0);
 	tape_layout(l.tape, d, NULL);
-	if (tape_allocate(l.tape, &e) || noised_init(&z, d, part, &c, &e))
+	if (tape_allocate(l.tape, &e) || noised_init(&z, d, part, &c, LOSS_SQUARED, &e))
 		fail_msg("%s", e.msg);
 	values = mem_zalloc((size_t)p.total, sizeof *values);
 	rng_normal(values, (size_t)p.total, 1, RNG_TEST, 0, 0);

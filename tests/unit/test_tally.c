@@ -56,6 +56,8 @@ static void times_apart(void **state)
 	tally_add(&y, 1, certain, 2, 0, 0);
 	a = tally_json(&y);
 	assert_int_equal(json_array_size(a), 2);
+	assert_float_equal(tally_ece(&y), .375, 1e-6);
+	assert_float_equal(tally_loss(&y), -log(.25) / 2, 1e-6);
 	assert_float_equal(number(a, 0, "ece"), .75, 1e-6);
 	assert_float_equal(number(a, 1, "t"), .95, 1e-12);
 	assert_float_equal(number(a, 1, "ece"), 0, 1e-12);

@@ -99,7 +99,9 @@ void time_span(struct time_range range, const struct path *path, double *lo, dou
 enum loss_kind {
 	LOSS_SQUARED, /* weighted squared error of the prediction */
 	LOSS_CLASS,   /* cross-entropy of the cluster, for a router */
-	LOSS_SOFT     /* cross-entropy of probabilities of the clusters, for a router */
+	LOSS_SOFT,    /* cross-entropy of probabilities of the clusters, for a router */
+	LOSS_ERRORS,  /* cross-entropy of numbers that follow from the errors of experts, for a router */
+	LOSS_MIXTURE  /* squared error of the mixture of experts, for a router */
 };
 
 struct objective_def {

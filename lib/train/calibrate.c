@@ -74,7 +74,7 @@ static void keep_state(void *arg, const struct held_state *s)
 
 	for (int64_t j = 0; j < y->k; j++) {
 		y->logits[s->index * y->k + j] = s->logits[j];
-		y->targets[s->index * y->k + j] = j == s->label;
+		y->targets[s->index * y->k + j] = s->target ? s->target[j] : j == s->label;
 	}
 	y->t[s->index] = s->t;
 	y->label[s->index] = s->label;

@@ -1,4 +1,6 @@
 /* Puts facts about the data into a model's config.json: the partition that its cluster belongs to, and the names of clusters and classes. */
+#include <string.h>
+
 #include "file/manifest.h"
 #include "train/run.h"
 
@@ -15,13 +17,23 @@ static void put_names(json_t *o, const char *key, const json_t *names, int64_t n
 	json_object_set_new(o, key, list);
 }
 
+int clusters_known(const struct trainer *r)
+{
+	const char *partition = dataset_info(r->data)->manifest->partition;
+
+	return !r->frozen || (*partition && !strcmp(partition, frozen_info(r->frozen).partition));
+}
+
 void config_names(const struct trainer *r, json_t *o)
 {
 	const struct dataset_info *info = dataset_info(r->data);
 	const struct manifest *m = info->manifest;
+	const char *partition = r->frozen ? frozen_info(r->frozen).partition : m->partition;
 
-	if (*m->partition)
-		json_object_set_new(o, "partition", json_string(m->partition));
+	if (*partition)
+		json_object_set_new(o, "partition", json_string(partition));
+	if (!clusters_known(r))
+		return;
 	put_names(o, "cluster_names", m->cluster_names, info->clusters);
 	if (r->net.classes && !net_is_classifier(&r->net))
 		put_names(o, "class_names", r->o->condition == CONDITION_CLUSTER ? m->cluster_names : m->class_names, r->net.classes);

@@ -108,7 +108,8 @@ static void put_saving(struct str *s, const struct saving *v, const struct train
 
 static uint64_t need_of(const struct trainer *r, const struct train_options *o)
 {
-	struct trainer v = {.o = o, .net = r->net, .data = r->data, .held = r->held, .path = r->path, .device = r->device, .steps = r->steps};
+	struct trainer v = {
+	    .o = o, .net = r->net, .data = r->data, .held = r->held, .path = r->path, .device = r->device, .steps = r->steps, .frozen = r->frozen};
 	struct train_plan p;
 
 	v.part = o->batch / o->accumulate;

@@ -25,7 +25,9 @@ static void measure(struct noised *z, int64_t n, const struct net_config *c, enu
 	z->row_bytes[NOISED_TEXT] = (size_t)(z->text_tokens * c->text_width) * sizeof(float);
 	z->row_bytes[NOISED_MASK] = net_reads(c, NET_IN_MASK) ? (size_t)z->text_tokens * sizeof(float) : 0;
 	z->row_bytes[NOISED_MICRO] = net_reads(c, NET_IN_MICRO) ? NET_MICRO * sizeof(float) : 0;
-	z->row_bytes[NOISED_TARGET] = kind == LOSS_SOFT ? (size_t)c->clusters * sizeof(float) : 0;
+	if (kind == LOSS_SOFT || kind == LOSS_ERRORS || kind == LOSS_MIXTURE)
+		z->row_bytes[NOISED_TARGET] = (size_t)(c->clusters * (kind == LOSS_MIXTURE ? c->clusters : 1)) * sizeof(float);
+	z->kind = kind;
 }
 
 static size_t part_bytes(const struct noised *z, int part, int64_t n)
@@ -153,7 +155,7 @@ struct arrival {
 
 static struct arrival arrive(const struct noised *z, int64_t n, const struct clean *c)
 {
-	struct arrival a = {.from = {z->t, c->x0, c->text, z->mask, NULL, z->target}};
+	struct arrival a = {.from = {z->t, c->x0, c->text, z->mask, NULL, z->kind == LOSS_SOFT ? z->target : NULL}};
 
 	a.bytes[NOISED_VECTORS] = part_bytes(z, NOISED_VECTORS, z->rows);
 	for (int i = NOISED_X0; i < NOISED_PARTS; i++)
@@ -195,6 +197,11 @@ void noised_put_text(struct noised *z, int64_t n, const struct clean *clean)
 	a = arrive(z, n, clean);
 	a.bytes[NOISED_VECTORS] = a.bytes[NOISED_X0] = a.bytes[NOISED_TARGET] = 0;
 	put_here(z, &a);
+}
+
+void noised_put_target(struct noised *z, int64_t n)
+{
+	device_put(z->device, noised_part(z, NOISED_TARGET), z->target, part_bytes(z, NOISED_TARGET, n));
 }
 
 struct rows {
@@ -248,7 +255,7 @@ static void decide(const struct rows *r, struct noised *z, int64_t i)
 	z->from_x0[i] = (float)p.from_x0;
 	z->from_eps[i] = (float)p.from_eps;
 	z->label[i] = label_of(r, i);
-	if (z->target) {
+	if (z->kind == LOSS_SOFT) {
 		int64_t k = (int64_t)(z->row_bytes[NOISED_TARGET] / sizeof(float));
 
 		soften(r, z->target + i * k, k, z->label[i]);
@@ -291,6 +298,16 @@ static struct tensor *vector(struct tape *t)
 	return tape_input(t, tape_real(t), 1, &n, TAPE_BATCHED);
 }
 
+/* w'Gw for w = softmax(logits) (B, K) and G (B, K, K). Errors of experts differ in their last digits where there is much noise, and bfloat16 has
+ * three, so all of it is float. */
+static struct tensor *mixture_loss(struct tape *t, struct tensor *logits, struct tensor *gram)
+{
+	int64_t n = logits->shape[0], k = logits->shape[1], column[3] = {n, k, 1}, one[3] = {n, 1, 1};
+	struct tensor *w = tape_float(t, op_reshape(t, op_softmax(t, logits), 3, column)), *gw = tape_float(t, op_matmul(t, gram, 0, w, 0, 1));
+
+	return op_reshape(t, tape_float(t, op_sum(t, tape_float(t, op_mul(t, w, gw)), one, 1)), 1, &n);
+}
+
 void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind kind, struct params *p, enum dtype real, int64_t capacity,
                  int backward, enum recompute recompute)
 {
@@ -306,6 +323,12 @@ void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind
 		l->label = tape_input(t, DT_I32, 1, shape, TAPE_BATCHED);
 	eps = op_noise(t, 4, shape);
 	l->x = op_qsample(t, l->x0, eps, l->alpha, l->sigma);
+	if (kind != LOSS_CLASS && kind != LOSS_SOFT) {
+		l->from_x0 = vector(t);
+		l->from_eps = vector(t);
+	}
+	if (kind == LOSS_ERRORS || kind == LOSS_MIXTURE)
+		tape_keep(t, l->velocity = op_qsample(t, l->x0, eps, l->from_x0, l->from_eps));
 	l->network = tape_mark(t);
 	in.x = l->x;
 	in.time = l->t;
@@ -317,12 +340,13 @@ void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind
 	l->out = net_record(t, p, c, &in);
 	if (kind == LOSS_CLASS) {
 		l->loss = op_xent(t, l->out, l->label);
-	} else if (kind == LOSS_SOFT) {
+	} else if (kind == LOSS_MIXTURE) {
+		l->target = tape_input(t, real, 3, (int64_t[3]){capacity, c->clusters, c->clusters}, TAPE_BATCHED);
+		l->loss = mixture_loss(t, l->out, l->target);
+	} else if (kind != LOSS_SQUARED) {
 		l->target = tape_input(t, real, 2, (int64_t[2]){capacity, c->clusters}, TAPE_BATCHED);
 		l->loss = op_xent_soft(t, l->out, l->target);
 	} else {
-		l->from_x0 = vector(t);
-		l->from_eps = vector(t);
 		l->weight = vector(t);
 		l->loss = op_mse(t, l->out, op_qsample(t, l->x0, eps, l->from_x0, l->from_eps), l->weight);
 	}

@@ -25,10 +25,11 @@ struct loss_tape {
 	struct tape *tape;
 	struct tensor *x0, *alpha, *sigma, *t, *label, *weight; /* inputs; label and weight may be NULL */
 	struct tensor *text, *mask, *micro;                     /* inputs (net/net.h: struct net_input), or NULL */
-	struct tensor *target;                                  /* input of LOSS_SOFT: (B, clusters), in place of label; or NULL */
-	struct tensor *from_x0, *from_eps;                      /* inputs: target = from_x0 x0 + from_eps eps; NULL for a router */
-	struct tensor *x, *out, *loss, *dloss;                  /* x, out and loss are kept */
-	int network, forward_end, end;                          /* tape positions: after x_t; after the loss; after the gradient */
+	struct tensor *target;             /* input of a router, in place of label: (B, clusters), of LOSS_MIXTURE (B, clusters, clusters); or NULL */
+	struct tensor *from_x0, *from_eps; /* inputs: an expert's target = from_x0 x0 + from_eps eps; NULL for a router without experts */
+	struct tensor *velocity;           /* of LOSS_ERRORS and LOSS_MIXTURE: that target of the experts, kept; else NULL */
+	struct tensor *x, *out, *loss, *dloss; /* x, out and loss are kept */
+	int network, forward_end, end;         /* tape positions: after x_t; after the loss; after the gradient */
 };
 
 /* Record noise, network with its dropout, loss and, with `backward`, the gradient. LOSS_SQUARED is for experts, the other kinds for routers. Lays out
@@ -55,8 +56,9 @@ struct noised {
 	float *t, *weight, *alpha, *sigma, *from_x0, *from_eps; /* (rows), host */
 	int32_t *label;                                         /* (rows), host: an expert's condition, or a router's cluster */
 	float *mask;                                            /* (rows, text_tokens), host, or NULL */
-	float *target;                                          /* (rows, clusters), host, or NULL */
-	float *inputs;                                          /* on the device: the parts; the vectors in the order above */
+	float *target;                                          /* (rows, numbers of the loss tape's `target`), host, or NULL */
+	enum loss_kind kind;
+	float *inputs; /* on the device: the parts; the vectors in the order above */
 	/* On a device with several streams, a batch is copied into one of two buffers in turn while the device works on the batch before it. */
 	float *arriving[2];
 	void *arrived[2], *taken[2]; /* events */
@@ -80,6 +82,8 @@ void objective_noise(const struct objective *o, struct noised *z, struct loss_ta
 void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, int64_t first,
                         int64_t total);
 
+/* Copy the targets of rows 0 .. n-1 to the device. For LOSS_ERRORS and LOSS_MIXTURE, whose targets follow from x_t. */
+void noised_put_target(struct noised *z, int64_t n);
 /* Copy t and label of rows 0 .. n-1 to the device unchanged, for runs of the tape from `network` on; the caller writes x. */
 void noised_put(struct noised *z);
 /* Copy n texts to the device. */

@@ -51,7 +51,7 @@ char *trainer_config(const struct trainer *r)
 	const struct path_choice *path = &r->o->objective.path;
 	struct model_config c = {.net = r->net,
 	                         .cluster = r->o->cluster,
-	                         .clusters = info->clusters,
+	                         .clusters = r->frozen ? r->net.clusters : info->clusters,
 	                         .betas = path->betas,
 	                         .sigma_data = path->sigma_data,
 	                         .range = r->o->objective.range};
@@ -61,8 +61,10 @@ char *trainer_config(const struct trainer *r)
 	if (!net_is_classifier(&r->net))
 		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name(r->o->objective.prediction));
 	snprintf(c.path, sizeof c.path, "%s", path->config);
-	c.cluster_sizes = mem_zalloc((size_t)info->clusters, sizeof *c.cluster_sizes);
-	memcpy(c.cluster_sizes, info->sizes, (size_t)info->clusters * sizeof *c.cluster_sizes);
+	if (clusters_known(r)) {
+		c.cluster_sizes = mem_zalloc((size_t)info->clusters, sizeof *c.cluster_sizes);
+		memcpy(c.cluster_sizes, info->sizes, (size_t)info->clusters * sizeof *c.cluster_sizes);
+	}
 	json_object_set_new(extra, "condition", json_string(net_reads(&r->net, NET_IN_TEXT) ? "text" : conditions[r->o->condition]));
 	config_names(r, extra);
 	json_object_set_new(extra, "training", json_loads(r->stamp, 0, NULL));

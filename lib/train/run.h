@@ -8,6 +8,7 @@
 #include "file/runlock.h"
 #include "net/model.h"
 #include "train/checkpointwriter.h"
+#include "train/frozen.h"
 #include "train/state.h"
 #include "train/trainer.h"
 #include "train/update.h"
@@ -25,6 +26,7 @@ struct trainer {
 	uint16_t *null_text;         /* (text_tokens, text_width) float16; NULL if the network reads no text */
 	int32_t null_rows;
 	struct loader *loader;
+	struct frozen *frozen; /* experts that a router learns from; NULL: none */
 	struct params params;
 	struct device *device;
 	struct loss_tape loss;
@@ -69,6 +71,9 @@ void trainer_plan(const struct trainer *r, struct train_plan *p);
 /* ERR_NOMEM if the device lacks the memory that p needs; the message says how much is missing and which change of options would fit. */
 int trainer_fits(const struct trainer *r, const struct train_plan *p, struct err *e);
 
+/* Run the batch in r->noised, of n clean samples, forward to the loss. -1 only if frozen experts cannot be run. */
+int trainer_forward(struct trainer *r, int64_t n, const struct clean *clean, struct err *e);
+
 /* Bind the tape to these weights (total). */
 void trainer_bind(struct trainer *r, float *values);
 
@@ -87,6 +92,8 @@ void start_log(const struct trainer *r);
 /* Whether the folder with the cluster's held-out part exists; warns if it is missing. For all clusters together it must exist. */
 int holdout_there(const struct trainer *r);
 
+/* Whether the network's clusters are those of the data. Experts that a router learns from may be of another partition. */
+int clusters_known(const struct trainer *r);
 /* Add facts about the data to config.json: the partition, and the names of its clusters and of the classes the network is conditioned on. */
 void config_names(const struct trainer *r, json_t *o);
 
@@ -115,8 +122,9 @@ int publish(struct trainer *r, struct err *e);
 struct held_state {
 	int64_t index; /* of the state; its sample is index modulo the number of validation samples */
 	double t, loss;
-	int32_t label;       /* a router's cluster, or what an expert is told */
+	int32_t label;       /* a router's cluster, or the frozen expert with the least error; or what an expert is told */
 	const float *logits; /* (clusters) of a router */
+	const float *target; /* numbers of a router's target, or NULL: the label alone */
 };
 /* Run weights (total) on the held-out samples, each at `passes` times, with fixed noise, and call see for each state in order. */
 int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void *arg, const struct held_state *s), void *arg, struct err *e);

@@ -136,7 +136,8 @@ static int draw_samples(struct trainer *r, struct err *e)
 	return rc;
 }
 
-/* The sheet of a router: each row shows one sample at growing noise, with inverted values where the router picks the wrong cluster. */
+/* The sheet of a router: each row shows one sample at growing noise, with inverted values where the router picks the wrong cluster,
+ * or, of frozen experts, not the one with the least error. */
 static int draw_routing(struct trainer *r, struct err *e)
 {
 	struct dataset *set = r->held ? r->held : r->data;
@@ -148,14 +149,16 @@ static int draw_routing(struct trainer *r, struct err *e)
 
 	for (int64_t i = 0; i < rows * SIDE && !rc; i++) {
 		int32_t label, cluster;
+		struct clean clean = {.x0 = x0, .label = &label, .cluster = &cluster};
 		int64_t best = 0;
 
 		rc = dataset_read(set, i / SIDE * dataset_info(set)->count / rows, x0, &label, &cluster, e);
 		if (rc)
 			break;
-		objective_validate(&r->objective, &r->noised, &r->loss, 1, &(struct clean){.x0 = x0, .label = &label, .cluster = &cluster}, i % SIDE,
-		                   SIDE);
-		tape_run(tape, 1, 0, r->loss.forward_end);
+		objective_validate(&r->objective, &r->noised, &r->loss, 1, &clean, i % SIDE, SIDE);
+		rc = trainer_forward(r, 1, &clean, e);
+		if (rc)
+			break;
 		device_get(r->device, out, tape_data(tape, r->loss.out), (size_t)k * sizeof *out);
 		device_get(r->device, x + i * d, tape_data(tape, r->loss.x), (size_t)d * sizeof *x);
 		rc = r->device->error(r->device, e);
@@ -163,7 +166,7 @@ static int draw_routing(struct trainer *r, struct err *e)
 			if (out[j] > out[best])
 				best = j;
 		for (int64_t j = 0; j < d; j++)
-			x[i * d + j] = best == cluster ? x[i * d + j] : -x[i * d + j];
+			x[i * d + j] = best == r->noised.label[0] ? x[i * d + j] : -x[i * d + j];
 	}
 	if (!rc)
 		rc = write_sheet(r, x, rows * SIDE, SIDE, e);

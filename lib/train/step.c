@@ -18,7 +18,7 @@ static int validated_at(const struct trainer *r, int64_t step)
 }
 
 /* Loss and gradient of one batch, on the device. */
-static void batch_gradient(struct trainer *r, const struct batch *b)
+static int batch_gradient(struct trainer *r, const struct batch *b, struct err *e)
 {
 	int64_t parts = r->o->accumulate;
 
@@ -26,6 +26,7 @@ static void batch_gradient(struct trainer *r, const struct batch *b)
 		int64_t at = i * r->part;
 		struct clean clean;
 		double t0 = clock_seconds(), t1, t2;
+		int failed;
 
 		device_range(r->device, "upload");
 		clean = (struct clean){.x0 = b->x + at * r->objective.d, .label = b->label + at, .cluster = b->cluster + at};
@@ -37,8 +38,10 @@ static void batch_gradient(struct trainer *r, const struct batch *b)
 		device_range_end(r->device);
 		t1 = clock_seconds();
 		device_range(r->device, "forward");
-		tape_run(r->loss.tape, r->part, 0, r->loss.forward_end);
+		failed = trainer_forward(r, r->part, &clean, e);
 		device_range_end(r->device);
+		if (failed)
+			return -1;
 		t2 = clock_seconds();
 		device_range(r->device, "backward");
 		tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
@@ -49,6 +52,7 @@ static void batch_gradient(struct trainer *r, const struct batch *b)
 		if (i + 1 < parts)
 			update_part(&r->update, i);
 	}
+	return 0;
 }
 
 static void apply(struct trainer *r)
@@ -147,7 +151,8 @@ static int step(struct trainer *r, struct err *e)
 		return -1;
 	name_nonfinite(r, &b);
 	r->data_s += clock_seconds() - t0;
-	batch_gradient(r, &b);
+	if (batch_gradient(r, &b, e))
+		return -1;
 	t0 = clock_seconds();
 	checkpoint_writer_wait_arenas(&r->writer);
 	apply(r);

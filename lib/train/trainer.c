@@ -48,12 +48,33 @@ static int make_stamp(struct trainer *r, struct err *e)
 	}
 	if (o->init_from)
 		stamp_input(s, "init", hex);
+	if (r->frozen)
+		stamp_input(s, "experts", frozen_info(r->frozen).hash);
 	if (null_text_stamp(r, s, e) || start_open(r, s, e)) {
 		stamp_free(s);
 		return -1;
 	}
 	r->stamp = stamp_line(s);
 	stamp_free(s);
+	return 0;
+}
+
+/* Of a target that needs experts. */
+static int check_target(const struct train_options *o, struct err *e)
+{
+	if (!o->experts) {
+		char *text = target_text(&o->target);
+
+		err_set(e, ERR_USAGE, "--target %s: its experts are missing: name them with --experts MODEL", text);
+		mem_free(text);
+		return -1;
+	}
+	if (strcmp(o->objective.path.name, path_choice_names[0]) != 0)
+		return err_set(e, ERR_USAGE, "--path %s: the errors of experts are measured on the linear path", o->objective.path.name);
+	if (o->label_smoothing > 0)
+		return err_set(e, ERR_USAGE, "--label-smoothing: the errors of experts are targets that need no smoothing");
+	if (o->target.kind == TARGET_MIXTURE && o->calibrate)
+		return err_set(e, ERR_USAGE, "--calibrate: a temperature minimises a cross-entropy, and --target mixture trains on another loss");
 	return 0;
 }
 
@@ -79,6 +100,10 @@ static int check_options(const struct train_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "start from given weights or from a pretrained network, not from both");
 	if (net_reads(&o->net, NET_IN_TEXT) && o->condition != CONDITION_NONE)
 		return err_set(e, ERR_USAGE, "a network that reads texts takes no %s as its condition", conditions[o->condition]);
+	if (o->target.kind != TARGET_CLUSTER)
+		return check_target(o, e);
+	if (o->experts)
+		return err_set(e, ERR_USAGE, "--experts: --target cluster needs none; give --target error, regret or mixture");
 	if (o->dropout > 0 && !net_has_dropout(&o->net))
 		return err_set(e, ERR_USAGE, "--dropout: a %s network has no dropout; U-Nets have it (--model unet-...)", net_name(&o->net));
 	return 0;
@@ -91,6 +116,35 @@ static void tell_steps(const struct path *path, struct net_config *c)
 
 	if (s && c->time_scale == (double)(s->steps - 1))
 		c->time_scale = (double)s->steps;
+}
+
+/* Shards of one cluster are not divided, and suit any experts. */
+static int check_experts(const struct trainer *r, struct err *e)
+{
+	const struct dataset_info *info = dataset_info(r->data);
+	struct frozen_info f = frozen_info(r->frozen);
+
+	if (f.channels != info->channels || f.size != info->height)
+		return err_set(e, ERR_DATA,
+		               "--experts: those of %s are for %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %d x %d x %d",
+		               r->o->experts, f.channels, f.size, f.size, r->o->shards, info->channels, info->height, info->width);
+	if (info->clusters != 1 && info->clusters != f.k)
+		return err_set(e, ERR_DATA, "--experts: %s has %d experts, but %s has %d clusters", r->o->experts, f.k, r->o->shards, info->clusters);
+	if (f.classes && info->classes > f.classes)
+		return err_set(e, ERR_DATA, "--experts: those of %s know %d classes, but %s has %d", r->o->experts, f.classes, r->o->shards,
+		               info->classes);
+	return 0;
+}
+
+/* Open the experts that a router learns from, if any, for so many samples at a time. */
+static int open_frozen(struct trainer *r, int64_t capacity, struct err *e)
+{
+	const struct train_options *o = r->o;
+
+	if (!o->experts)
+		return 0;
+	r->frozen = frozen_open(o->experts, capacity, r->device, e);
+	return r->frozen ? 0 : -1;
 }
 
 /* The network's shape follows from the data. */
@@ -116,7 +170,9 @@ static int fit_network(struct trainer *r, struct err *e)
 	c->class_dropout = net_reads(c, NET_IN_TEXT) ? o->text_drop : 0;
 	if (net_is_classifier(c)) {
 		c->out_channels = 0;
-		c->clusters = info->clusters;
+		c->clusters = r->frozen ? frozen_info(r->frozen).k : info->clusters;
+		if (r->frozen && check_experts(r, e))
+			return -1;
 	} else if (o->condition == CONDITION_CLASS) {
 		if (!info->classes)
 			return err_set(e, ERR_DATA, "%s: the samples carry no class labels (.cls)", o->shards);
@@ -168,7 +224,8 @@ static int open_data(struct trainer *r, struct err *e)
 	                            .pool = r->device->pool};
 	const struct dataset_info *info;
 
-	d.labelled = o->condition == CONDITION_CLASS && !(o->class_dropout > 0);
+	d.labelled = (o->condition == CONDITION_CLASS && !(o->class_dropout > 0)) ||
+	             (r->frozen && frozen_info(r->frozen).classes && !frozen_info(r->frozen).null_label);
 	r->data = dataset_open(o->shards, &d, e);
 	if (!r->data)
 		return -1;
@@ -299,6 +356,7 @@ static void release(struct trainer *r)
 	update_release(&r->update);
 	r->device->release(r->device, r->dloss);
 	params_release(&r->params);
+	frozen_free(r->frozen);
 	mem_free(r->null_text);
 	model_config_release(&r->from);
 	json_decref(r->from_report);
@@ -373,10 +431,12 @@ static int manifest_hash(struct trainer *r, struct err *e)
 
 char *train_stamp(const struct train_options *o, struct err *e)
 {
-	struct trainer r = {.o = o, .log = -1};
+	struct trainer r = {.o = o, .device = device_cpu(NULL, DT_F32), .log = -1};
 
-	if (!manifest_hash(&r, e))
+	if (!manifest_hash(&r, e) && !open_frozen(&r, 1, e))
 		make_stamp(&r, e);
+	frozen_free(r.frozen);
+	device_free(r.device);
 	model_config_release(&r.from);
 	return r.stamp;
 }
@@ -401,7 +461,8 @@ int train_run(const struct train_options *asked, struct device *device, const st
 	int rc = -1, done, mine;
 
 	r.train_dir = path_join(o->out, "train");
-	if (check_options(o, e) || manifest_hash(&r, e) || make_stamp(&r, e))
+	if (check_options(o, e) || manifest_hash(&r, e) || (o->experts && device_set_precision(device, o->precision, e)) ||
+	    open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e))
 		goto out;
 	if (o->extend && !path_exists(r.train_dir)) {
 		err_set(e, ERR_NOINPUT, "%s: no such folder: --extend continues a run that was started without it", r.train_dir);
@@ -434,7 +495,8 @@ int train_plan(const struct train_options *asked, struct device *device, struct 
 
 	memset(p, 0, sizeof *p);
 	own.verify = 0;
-	if (check_options(o, e) || device_set_precision(device, o->precision, e) || start_open(&r, NULL, e) || open_data(&r, e))
+	if (check_options(o, e) || device_set_precision(device, o->precision, e) || open_frozen(&r, o->batch / o->accumulate, e) ||
+	    start_open(&r, NULL, e) || open_data(&r, e))
 		goto out;
 	trainer_record(&r);
 	trainer_plan(&r, p);

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/option.h"
 #include "file/stamp.h"
+#include "train/frozen.h"
 #include "train/noised.h"
 
 /* How a gradient changes the weights: AdamW; Muon (train/muonupdate.c), and AdamW for what is no matrix within a block; schedule-free
@@ -59,12 +60,14 @@ struct train_options {
 	                       * optimizer's own average is used */
 	uint64_t seed;
 	int flip;
-	int size;               /* resize the data to size x size; 0: do not */
-	int grey;               /* pictures become grey: one channel */
-	int precision;          /* enum precision; -1: the device's usual one */
-	int keep_best;          /* the result is the average at the best validation, not the last */
-	double label_smoothing; /* of a router's targets: this share is of all clusters equally */
-	int calibrate;          /* a router's logits are divided by a temperature fitted on the held-out samples (train/calibrate.h) */
+	int size;                    /* resize the data to size x size; 0: do not */
+	int grey;                    /* pictures become grey: one channel */
+	int precision;               /* enum precision; -1: the device's usual one */
+	int keep_best;               /* the result is the average at the best validation, not the last */
+	struct router_target target; /* what a router is trained on */
+	const char *experts;         /* model folder with the frozen experts of `target`; NULL with TARGET_CLUSTER */
+	double label_smoothing;      /* of a router's targets: this share is of all clusters equally */
+	int calibrate;               /* a router's logits are divided by a temperature fitted on the held-out samples (train/calibrate.h) */
 	int64_t validate_every, validate_samples; /* 0: a twentieth of the run; samples 0: no validation */
 	int64_t max_skipped;                      /* non-finite steps in a row before ERR_DIVERGED */
 	/* 1: OUT holds a shorter run with these options, finished or not; continue from its newest checkpoint, moments and average included.

@@ -94,6 +94,19 @@ static void put_time(struct stamp *s, const char *key, const void *field)
 	}
 }
 
+static void put_target(struct stamp *s, const char *key, const void *field)
+{
+	char *text = target_text(field);
+
+	stamp_text(s, key, text);
+	mem_free(text);
+}
+
+static int parse_target(void *field, const char *label, const char *text, struct err *e)
+{
+	return target_parse(text, field, e) ? err_prefix(e, "%s", label) : 0;
+}
+
 static int parse_path(void *field, const char *label, const char *text, struct err *e)
 {
 	return path_choice_parse(text, field, e) ? err_prefix(e, "%s", label) : 0;
@@ -163,8 +176,14 @@ const struct option train_router_options[] = {
     OPTION_GROUP("What to train"),
     {"--last", .type = OPTION_OFF, REQUEST(keep_best), .help = "keep the last weights, not those of the best held-out cross-entropy", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
+    {"--target", .type = OPTION_PARSED, REQUEST(target), .arg = "WHAT", .preset = "cluster", .parse = parse_target, .put = put_target,
+     .help = "what it learns: cluster, or from the errors of experts error[:T], regret, mixture", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT,
+     .key = "target"},
+    {"--experts", .type = OPTION_TEXT, REQUEST(experts), .arg = "MODEL", .help = "the frozen experts whose errors --target names",
+     .when = {{USE_NEEDS, "--target"}}, .stamp = STAMP_OTHERWISE},
     {"--label-smoothing", .type = OPTION_REAL, REQUEST(label_smoothing), .hi = .999, .arg = "S", .preset = "0",
-     .help = "train on (1 - S) of the cluster and S of all clusters equally", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "label_smoothing"},
+     .help = "train on (1 - S) of the cluster and S of all clusters equally", .when = {{USE_AGAINST, "--experts"}}, .stamp = STAMP_UNLESS_DEFAULT,
+     .key = "label_smoothing"},
     {"--calibrate", .type = OPTION_FLAG, REQUEST(calibrate), .help = "divide the logits by a temperature fitted on held-out samples",
      .when = {{USE_AGAINST, "--validate-samples=0"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "calibrate"},
     {0},
@@ -277,7 +296,8 @@ struct train_options train_defaults(enum net_role role)
 /* The order of the stamp's keys. A model's bytes include its stamp, so the order must not change. */
 static const char stamp_order[] =
     "text_tokens text_drop predict condition class_dropout dropout cluster path weighting time steps epochs batch accumulate optimizer lr "
-    " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size grey max_skipped precision label_smoothing calibrate validate_every "
+    " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size grey max_skipped precision target label_smoothing calibrate "
+    "validate_every "
     "validate_samples seed";
 
 void options_stamp(struct stamp *s, const struct train_options *o)

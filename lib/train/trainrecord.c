@@ -1,6 +1,15 @@
 /* Records the tape of a training: the network, its loss and their gradient, for the options and the data of a run. */
 #include "train/run.h"
 
+static enum loss_kind loss_of(const struct train_options *o)
+{
+	if (!net_is_classifier(&o->net))
+		return LOSS_SQUARED;
+	if (o->target.kind == TARGET_CLUSTER)
+		return o->label_smoothing > 0 ? LOSS_SOFT : LOSS_CLASS;
+	return o->target.kind == TARGET_MIXTURE ? LOSS_MIXTURE : LOSS_ERRORS;
+}
+
 static void fit_objective(struct trainer *r)
 {
 	const struct train_options *o = r->o;
@@ -14,7 +23,7 @@ static void fit_objective(struct trainer *r)
 	    .smoothing = o->label_smoothing,
 	    .d = r->net.channels * r->net.size * r->net.size,
 	};
-	r->objective.def.loss = !net_is_classifier(&r->net) ? LOSS_SQUARED : o->label_smoothing > 0 ? LOSS_SOFT : LOSS_CLASS;
+	r->objective.def.loss = loss_of(o);
 }
 
 /* What to recompute. GELU's is left out where products round their inputs, because a library applies it to values that are not rounded. */
@@ -34,7 +43,7 @@ void trainer_record(struct trainer *r)
 	fit_objective(r);
 	loss_record(&r->loss, &r->net, r->objective.def.loss, &r->params, DT_F32, r->part, 1, recomputed(r->o));
 	tape_layout(r->loss.tape, r->device, &(struct plan_options){.bf16 = bf16, .bf16_weights = bf16});
-	r->flops_per_sample = tape_flops(r->loss.tape, 1, 0, r->loss.end);
+	r->flops_per_sample = tape_flops(r->loss.tape, 1, 0, r->loss.end) + (r->frozen ? frozen_info(r->frozen).flops : 0);
 }
 
 void trainer_bind(struct trainer *r, float *values)

@@ -74,7 +74,8 @@ static int run_part(struct trainer *r, int64_t first, int64_t n, int64_t total, 
 	struct device *dev = r->device;
 
 	objective_validate(&r->objective, &r->noised, &r->loss, n, clean, first, total);
-	tape_run(r->loss.tape, n, 0, r->loss.forward_end);
+	if (trainer_forward(r, n, clean, e))
+		return -1;
 	device_get(dev, each, tape_data(r->loss.tape, r->loss.loss), (size_t)n * sizeof *each);
 	if (net_is_classifier(&r->net))
 		device_get(dev, out, tape_data(r->loss.tape, r->loss.out), (size_t)(n * r->net.clusters) * sizeof *out);
@@ -83,7 +84,7 @@ static int run_part(struct trainer *r, int64_t first, int64_t n, int64_t total, 
 
 int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void *arg, const struct held_state *s), void *arg, struct err *e)
 {
-	int64_t samples = r->validations, k = r->net.clusters, n;
+	int64_t samples = r->validations, k = r->net.clusters, n, numbers = (int64_t)(r->noised.row_bytes[NOISED_TARGET] / sizeof(float));
 	struct part p = {0};
 	float *each = mem_zalloc((size_t)r->part, sizeof *each), *out = mem_zalloc((size_t)(r->part * k), sizeof *out);
 	int rc = part_init(&p, r, e);
@@ -99,7 +100,8 @@ int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void 
 				                              .t = r->noised.t[i],
 				                              .loss = each[i],
 				                              .label = r->noised.label[i],
-				                              .logits = out + i * k});
+				                              .logits = out + i * k,
+				                              .target = r->noised.target ? r->noised.target + i * numbers : NULL});
 		}
 	trainer_bind(r, r->state.values);
 	part_release(&p);

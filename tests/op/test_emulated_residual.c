@@ -26,6 +26,11 @@ static struct net_config tiny(const struct net_def *def, int64_t depth)
 	return trunk_net(c, (struct trunk_config){.patch = 2, .hidden = HIDDEN, .depth = depth, .heads = 2, .mlp_ratio = 4});
 }
 
+static enum loss_kind kind_of(const struct net_config *c)
+{
+	return net_is_classifier(c) ? LOSS_MIXTURE : LOSS_SQUARED;
+}
+
 /* Arena bytes of a training step of one sample; check, or NULL, sees every node that is run. */
 static int64_t planned(const struct net_config *c, int bf16, enum recompute recompute, void (*check)(const struct node *n, int *found), int *found)
 {
@@ -34,7 +39,7 @@ static int64_t planned(const struct net_config *c, int bf16, enum recompute reco
 	struct loss_tape l;
 	int64_t bytes;
 
-	loss_record(&l, c, net_is_classifier(c) ? LOSS_CLASS : LOSS_SQUARED, &p, DT_F32, 1, 1, recompute);
+	loss_record(&l, c, kind_of(c), &p, DT_F32, 1, 1, recompute);
 	tape_layout(l.tape, d, &(struct plan_options){.bf16 = bf16, .bf16_weights = bf16});
 	bytes = tape_arena_bytes(l.tape);
 	for (int i = 0; check && i < l.tape->nnodes; i++)
@@ -95,6 +100,31 @@ static void is_float(void **state)
 			assert_int_equal(found[FUSED], (k ? 1 : recompute ? 3 : 2) * DEEP);
 			assert_int_equal(found[FUSED_GRAD], (k ? !recompute : recompute ? 1 : 2) * DEEP);
 		}
+}
+
+/* The loss of a mixture of experts and its gradient, which no other part of a router shares these ops with. */
+static void mixture_types(const struct node *n, int *found)
+{
+	found[n->op]++;
+	if (n->op == OP_SOFTMAX_GRAD) /* dy, y: their difference is small; its rounding is relative to it */
+		assert_true(n->in[0]->dtype == DT_F32 && n->in[1]->dtype == DT_F32);
+	if (n->op == OP_SOFTMAX || n->op == OP_MATMUL || n->op == OP_MUL)
+		assert_true(n->out[0]->dtype == DT_F32);
+}
+
+static void mixture_is_float(void **state)
+{
+	struct net_config c = tiny(&net_router, 2);
+	int found[OP_COUNT] = {0};
+
+	(void)state;
+	c.classes = 0;
+	c.text_tokens = c.text_width = 0;
+	c.clusters = 5;
+	planned(&c, 1, 0, mixture_types, found);
+	assert_int_equal(found[OP_SOFTMAX], 1);
+	assert_int_equal(found[OP_SOFTMAX_GRAD], 1);
+	assert_true(found[OP_MATMUL] >= 2 && found[OP_MUL] >= 2);
 }
 
 /* What all blocks read, the conditioning and the text, has a gradient that is a sum over the blocks. Each term and each partial sum is float, and so
@@ -218,9 +248,13 @@ static void error_of_a_deep_network(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(is_float),         cmocka_unit_test(gradients_of_what_blocks_share),
-	                                   cmocka_unit_test(bytes_of_a_block), cmocka_unit_test(same_bits_recomputed),
-	                                   cmocka_unit_test(same_bits_fused),  cmocka_unit_test(error_of_a_deep_network)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(is_float),
+	                                   cmocka_unit_test(gradients_of_what_blocks_share),
+	                                   cmocka_unit_test(bytes_of_a_block),
+	                                   cmocka_unit_test(mixture_is_float),
+	                                   cmocka_unit_test(same_bits_recomputed),
+	                                   cmocka_unit_test(same_bits_fused),
+	                                   cmocka_unit_test(error_of_a_deep_network)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

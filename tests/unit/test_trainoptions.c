@@ -17,7 +17,25 @@
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
 
-static char dir[] = "/tmp/ddm-trainoptions-XXXXXX", *shards, *model, *text[2], *weights;
+static char dir[] = "/tmp/ddm-trainoptions-XXXXXX", *shards, *model, *text[2], *weights, *experts[2];
+
+/* A model of two experts of one step, with this seed. */
+static char *train_experts(const char *name, uint64_t seed, struct device *device)
+{
+	char *folder = path_join(dir, name);
+
+	for (int k = 0; k < 2; k++) {
+		char *out = str_new("%s/expert_%d", folder, k);
+		struct train_options o = tiny_run(&net_dit, shards, out);
+
+		o.cluster = k;
+		o.seed = seed;
+		o.steps = 1;
+		assert_int_equal(train_run(&o, device, NULL, NULL), 0);
+		mem_free(out);
+	}
+	return folder;
+}
 
 static int set_up(void **state)
 {
@@ -38,6 +56,8 @@ static int set_up(void **state)
 	o.steps = 1;
 	if (train_run(&o, device, NULL, NULL))
 		return -1;
+	experts[0] = train_experts("experts", 1, device);
+	experts[1] = train_experts("others", 2, device);
 	device_free(device);
 	pool_free(pool);
 	return 0;
@@ -50,15 +70,17 @@ static int tear_down(void **state)
 	mem_free(model);
 	mem_free(weights);
 	mem_free(text[0]);
+	mem_free(experts[0]);
+	mem_free(experts[1]);
 	return dir_remove(dir, NULL);
 }
 
 /* Requests in which every option is used at least once: each kind of network, a length in steps and in epochs, names that are resolved. */
-enum { EXPERT, ROUTER, READER, UNET, NAMED, REQUESTS };
+enum { EXPERT, ROUTER, READER, UNET, NAMED, TAUGHT, REQUESTS };
 
 static struct train_options request(int which)
 {
-	const struct net_def *const kinds[] = {&net_dit, &net_router, &net_pixart, &net_unet, &net_dit};
+	const struct net_def *const kinds[] = {&net_dit, &net_router, &net_pixart, &net_unet, &net_dit, &net_router};
 	struct train_options o = tiny_run(kinds[which], shards, "out");
 
 	o.class_dropout = .1;
@@ -72,6 +94,10 @@ static struct train_options request(int which)
 	}
 	if (which == UNET)
 		net_preset("unet-nano", &o.net, NULL);
+	if (which == TAUGHT) {
+		o.target.kind = TARGET_MIXTURE;
+		o.experts = experts[0];
+	}
 	if (which == NAMED) {
 		o = train_defaults(NET_EXPERT);
 		o.program = "test";
@@ -103,6 +129,8 @@ static const char *another_text(const struct option *o)
 		return weights;
 	if (o->field == offsetof(struct train_options, null_text))
 		return text[1];
+	if (o->field == offsetof(struct train_options, experts))
+		return experts[1];
 	if (o->field == offsetof(struct train_options, cluster_name))
 		return "1";
 	return o->field == offsetof(struct train_options, model) ? "dit-nano/4" : "another";
@@ -110,8 +138,8 @@ static const char *another_text(const struct option *o)
 
 static const char *another_word(const struct option *o)
 {
-	static const char *const words[][2] = {
-	    {"--path", "cosine"}, {"--weighting", "edm"}, {"--time", "logit-normal"}, {"--checkpoint-every", "3"}, {"--time-range", ".5..1"}};
+	static const char *const words[][2] = {{"--path", "cosine"},        {"--weighting", "edm"},    {"--time", "logit-normal"},
+	                                       {"--checkpoint-every", "3"}, {"--time-range", ".5..1"}, {"--target", "error:.5"}};
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (!strcmp(o->name, words[i][0]))

@@ -1,0 +1,191 @@
+/* Opens frozen experts, runs them on noised samples, and turns their errors into a router's targets. step.c and validate.c use it by way of
+ * trainer_forward. */
+#include "train/frozen.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/named.h"
+#include "core/str.h"
+#include "diffusion/ensemble.h"
+
+static const struct named target_rows[] = {
+    {.name = "cluster"},
+    {.name = "error", .numbers = ":T", .count = 1, .optional = 1, .number = {{.01, 1e-9, 1e9}}},
+    {.name = "regret"},
+    {.name = "mixture"},
+};
+static const struct named_table targets = NAMED_TABLE(target_rows);
+
+int target_parse(const char *text, struct router_target *t, struct err *e)
+{
+	double number[NAMED_NUMBERS] = {0};
+	int i = named_parse(&targets, text, number, e);
+
+	if (i < 0)
+		return -1;
+	*t = (struct router_target){(enum target_kind)i, i == TARGET_ERROR ? number[0] : 0};
+	return 0;
+}
+
+char *target_text(const struct router_target *t)
+{
+	return t->kind == TARGET_ERROR ? str_new("error:%.17g", t->temperature) : mem_strdup(target_rows[t->kind].name);
+}
+
+int target_of(const struct router_target *t, const double *gram, int k, float *out)
+{
+	int best = 0, worst = 0;
+	double sum = 0;
+
+	for (int i = 1; i < k; i++) {
+		best = gram[i * k + i] < gram[best * k + best] ? i : best;
+		worst = gram[i * k + i] > gram[worst * k + worst] ? i : worst;
+	}
+	switch (t->kind) {
+	case TARGET_ERROR:
+		for (int i = 0; i < k; i++)
+			sum += exp((gram[best * k + best] - gram[i * k + i]) / t->temperature);
+		for (int i = 0; i < k; i++)
+			out[i] = (float)(exp((gram[best * k + best] - gram[i * k + i]) / t->temperature) / sum);
+		break;
+	case TARGET_REGRET:
+		for (int i = 0; i < k; i++)
+			out[i] = (float)(gram[worst * k + worst] - gram[i * k + i]);
+		break;
+	default:
+		assert(t->kind == TARGET_MIXTURE);
+		for (int i = 0; i < k * k; i++)
+			out[i] = (float)gram[i];
+	}
+	return best;
+}
+
+struct frozen {
+	struct device *device;
+	struct ensemble ensemble;
+	int64_t capacity;
+	float *there_v; /* (capacity, d), on the device */
+	float *v, *y;   /* (k, capacity, d), (capacity, d) */
+	int32_t *label; /* (capacity) */
+	/* of the current call */
+	int64_t n;
+	double *gram;
+};
+
+static int check_experts(const struct ensemble *s, const char *model, struct err *e)
+{
+	if (s->k < 2)
+		return err_set(e, ERR_USAGE, "--experts: %s has one expert, and a router chooses among several", model);
+	for (int k = 0; k < s->k; k++)
+		if (!s->expert[k].velocity)
+			return err_set(e, ERR_USAGE, "--experts: %s has no expert_%d: a router needs all of its %d experts", model, k, s->k);
+	if (s->owners.expert)
+		return err_set(e, ERR_USAGE,
+		               "--experts: those of %s are for parts of the times, and a router that learns from errors needs all at all times",
+		               model);
+	if (s->text_tokens)
+		return err_set(e, ERR_USAGE, "--experts: those of %s read texts, and errors are measured without texts", model);
+	if (s->told_cluster && s->classes)
+		return err_set(e, ERR_USAGE, "--experts: those of %s are told the cluster, which a router is to find", model);
+	return 0;
+}
+
+struct frozen *frozen_open(const char *model, int64_t capacity, struct device *d, struct err *e)
+{
+	struct frozen *f = mem_zalloc(1, sizeof *f);
+	struct ensemble_options o = {.mode = CONVERT_MATCH, .capacity = capacity, .device = d};
+	size_t n = (size_t)capacity;
+
+	*f = (struct frozen){.device = d, .capacity = capacity};
+	if (policy_parse("uniform|full", &o.policy, e))
+		goto fail;
+	if (ensemble_open(&f->ensemble, model, &o, e)) {
+		err_prefix(e, "--experts");
+		goto fail;
+	}
+	if (check_experts(&f->ensemble, model, e))
+		goto fail;
+	n *= (size_t)f->ensemble.d;
+	f->label = mem_alloc((size_t)capacity * sizeof *f->label);
+	if ((f->there_v = d->alloc(d, n * sizeof(float), "the experts' velocities", e)) &&
+	    (f->v = mem_try(n * (size_t)f->ensemble.k, sizeof *f->v, "the experts' velocities", e)) &&
+	    (f->y = mem_try(n, sizeof *f->y, "the experts' targets", e)))
+		return f;
+fail:
+	frozen_free(f);
+	return NULL;
+}
+
+void frozen_free(struct frozen *f)
+{
+	if (!f)
+		return;
+	f->device->release(f->device, f->there_v);
+	ensemble_release(&f->ensemble);
+	mem_free(f->v);
+	mem_free(f->y);
+	mem_free(f->label);
+	mem_free(f);
+}
+
+struct frozen_info frozen_info(const struct frozen *f)
+{
+	const struct ensemble *s = &f->ensemble;
+	struct frozen_info i = {.k = s->k,
+	                        .channels = s->channels,
+	                        .size = s->size,
+	                        .classes = s->classes,
+	                        .null_label = s->null_label,
+	                        .hash = s->hash,
+	                        .partition = s->partition};
+
+	for (int k = 0; k < s->k; k++)
+		i.flops += s->expert[k].flops;
+	return i;
+}
+
+static void find_gram(void *arg, int64_t i, int worker)
+{
+	struct frozen *f = arg;
+	int64_t d = f->ensemble.d, apart = f->capacity * d;
+	int K = f->ensemble.k;
+	const float *y = f->y + i * d;
+	double *gram = f->gram + i * K * K;
+
+	(void)worker;
+	for (int j = 0; j < K; j++)
+		for (int k = 0; k <= j; k++) {
+			const float *a = f->v + j * apart + i * d, *b = f->v + k * apart + i * d;
+			double sum = 0;
+
+			for (int64_t c = 0; c < d; c++)
+				sum += ((double)a[c] - y[c]) * ((double)b[c] - y[c]);
+			gram[j * K + k] = gram[k * K + j] = sum / (double)d;
+		}
+}
+
+int frozen_gram(struct frozen *f, int64_t n, const float *x, const float *y, const float *t, const int32_t *label, double *gram, struct err *e)
+{
+	const struct ensemble *s = &f->ensemble;
+	size_t bytes = (size_t)(n * s->d) * sizeof(float);
+
+	assert(n <= f->capacity);
+	for (int64_t i = 0; i < n; i++)
+		f->label[i] = label && label[i] >= 0 ? label[i] : s->classes;
+	for (int k = 0; k < s->k; k++) {
+		const struct condition given = {.label = s->classes ? f->label : NULL};
+
+		if (s->expert[k].velocity(s->expert[k].arg, n, x, t, &given, f->there_v, e))
+			return -1;
+		device_get(f->device, f->v + k * f->capacity * s->d, f->there_v, bytes);
+	}
+	device_get(f->device, f->y, y, bytes);
+	if (f->device->error(f->device, e))
+		return -1;
+	f->gram = gram;
+	pool_run(f->device->pool, n, find_gram, f);
+	return 0;
+}

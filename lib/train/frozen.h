@@ -1,0 +1,55 @@
+/* Frozen experts that a router learns from: their errors at the noised samples of a batch become its targets.
+ *
+ * Expert k predicts the velocity v_k at (x_t, t), and the sample and its noise give y = eps - x0. Everything that a target needs is in the matrix
+ * G_jk = <v_j - y, v_k - y> / d: the diagonal holds the experts' squared errors, and w'Gw is the squared error of the mixture SUM w_k v_k. */
+#ifndef DDM_TRAIN_FROZEN_H
+#define DDM_TRAIN_FROZEN_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "kernels/device.h"
+
+/* What a router is trained on. The letter e stands for the diagonal of G. */
+enum target_kind {
+	TARGET_CLUSTER, /* cross-entropy of the sample's cluster; without experts */
+	TARGET_ERROR,   /* cross-entropy of softmax(-e / temperature) */
+	TARGET_REGRET, /* cross-entropy of every expert k, weighted by max_j e_j - e_k: what the worst choice costs beyond k. In expectation the weights
+	                 * of the optimum are proportional to max e - e_k, so its largest is that of the expert with the least expected error */
+	TARGET_MIXTURE /* w'Gw with w the router's softmax */
+};
+
+struct router_target {
+	enum target_kind kind;
+	double temperature; /* TARGET_ERROR: in units of e */
+};
+
+/* Parse cluster, error[:T], regret or mixture; else ERR_USAGE. The text of one: caller frees with mem_free. */
+int target_parse(const char *text, struct router_target *t, struct err *e);
+char *target_text(const struct router_target *t);
+
+/* The numbers that a sample's loss reads, from its matrix (k, k): out (k) of TARGET_ERROR and TARGET_REGRET, (k, k) of TARGET_MIXTURE. Returns the
+ * expert with the least error. */
+int target_of(const struct router_target *t, const double *gram, int k, float *out);
+
+struct frozen;
+
+/* Open the experts of a model for up to `capacity` samples at a time. The device is borrowed. ERR_USAGE if there is one alone, one is missing, or
+ * they read texts, are told the cluster or are for a part of the times. Caller frees with frozen_free. */
+struct frozen *frozen_open(const char *model, int64_t capacity, struct device *d, struct err *e);
+void frozen_free(struct frozen *f);
+
+struct frozen_info {
+	int k;
+	int64_t channels, size;
+	int classes, null_label; /* as in struct ensemble */
+	double flops;            /* of one sample by all experts */
+	const char *hash;        /* SHA-256 of what determines the experts; borrowed */
+	const char *partition;   /* of the data that they were trained on; empty: unknown; borrowed */
+};
+struct frozen_info frozen_info(const struct frozen *f);
+
+/* gram (n, k, k) at x and y (n, d), on the device, and t (n). label (n): the samples' classes, -1: none. */
+int frozen_gram(struct frozen *f, int64_t n, const float *x, const float *y, const float *t, const int32_t *label, double *gram, struct err *e);
+
+#endif

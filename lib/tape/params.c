@@ -17,6 +17,11 @@ void params_release(struct params *p)
 	*p = (struct params){0};
 }
 
+int params_freezes(const struct params *p, const char *name)
+{
+	return p->trained && strncmp(name, p->trained, strlen(p->trained)) != 0;
+}
+
 int params_find(const struct params *p, const char *name)
 {
 	for (int i = 0; i < p->n; i++)
@@ -44,7 +49,7 @@ int params_add(struct params *p, const char *name, int rank, const int64_t *shap
 	assert(strlen(name) < sizeof q->name);
 	snprintf(q->name, sizeof q->name, "%s", name);
 	q->rank = rank;
-	q->flags = flags;
+	q->flags = flags | (params_freezes(p, name) ? PARAM_FROZEN : 0);
 	q->init = init;
 	q->parts = flags & PARAM_THIRDS ? 3 : 1;
 	q->part = p->parts;

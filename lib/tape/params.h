@@ -47,10 +47,14 @@ struct param {
 struct params {
 	struct param *v;
 	int n, cap, parts;
+	const char *trained;      /* parameters whose names do not begin with this are added frozen; NULL: none are. Borrowed until then */
 	int64_t trainable, total; /* elements, gaps included; set by params_layout */
 };
 
 void params_release(struct params *p);
+
+/* Whether `trained` freezes a parameter of this name. */
+int params_freezes(const struct params *p, const char *name);
 
 /* Index of a name, or -1. */
 int params_find(const struct params *p, const char *name);

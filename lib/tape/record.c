@@ -148,7 +148,7 @@ struct tensor *tape_param(struct tape *t, struct params *p, const char *name, in
 	t->params = p;
 	x->st->owner = x;
 	x->st->param = params_add(p, name, rank, shape, flags, init);
-	x->needs_grad = !(flags & PARAM_FROZEN) && !t->frozen;
+	x->needs_grad = !(flags & PARAM_FROZEN) && !params_freezes(p, name) && !t->frozen;
 	return x;
 }
 

@@ -89,6 +89,10 @@ int start_config(struct trainer *r, struct err *e);
 int start_weights(struct trainer *r, float *values, struct err *e);
 void start_log(const struct trainer *r);
 
+/* The same of a router that starts from another router: fit the network's configuration, and set the weights. */
+int head_config(struct trainer *r, struct err *e);
+int head_weights(struct trainer *r, float *values, struct err *e);
+
 /* Whether the folder with the cluster's held-out part exists; warns if it is missing. For all clusters together it must exist. */
 int holdout_there(const struct trainer *r);
 

@@ -116,6 +116,8 @@ int start_config(struct trainer *r, struct err *e)
 {
 	if (!r->o->from)
 		return 0;
+	if (net_is_classifier(&r->o->net))
+		return head_config(r, e);
 	if (adopt_config(&r->net, &r->from, e))
 		return err_prefix(e, "%s", r->o->from);
 	return 0;
@@ -171,6 +173,8 @@ int start_weights(struct trainer *r, float *values, struct err *e)
 
 	if (!r->o->from)
 		return 0;
+	if (net_is_classifier(&r->net))
+		return head_weights(r, values, e);
 	r->from_report = json_object();
 	for (int i = 0; i < ADOPT_FATES; i++)
 		json_object_set_new(r->from_report, fates[i], json_object());

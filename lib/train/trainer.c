@@ -98,6 +98,8 @@ static int check_options(const struct train_options *o, struct err *e)
 		               "--offload: Muon reads a matrix's whole momentum at once, so it must stay on the device; use --optimizer adamw");
 	if (o->init_from && o->from)
 		return err_set(e, ERR_USAGE, "start from given weights or from a pretrained network, not from both");
+	if ((o->rows || o->head_only) && !o->from)
+		return err_set(e, ERR_USAGE, "%s: the router to start from is missing (--from)", o->rows ? "--rows" : "--head-only");
 	if (net_reads(&o->net, NET_IN_TEXT) && o->condition != CONDITION_NONE)
 		return err_set(e, ERR_USAGE, "a network that reads texts takes no %s as its condition", conditions[o->condition]);
 	if (o->target.kind != TARGET_CLUSTER)

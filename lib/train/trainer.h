@@ -47,7 +47,10 @@ struct train_options {
 	double text_drop;               /* probability that a text is replaced by the null text */
 	const char *null_text;          /* features of the null text, .npy; NULL: null-text.npy of the shards */
 	const char *init_from;          /* weights (file/weightfile.h), or NULL */
-	const char *from;               /* folder of a pretrained network of another prediction, size or condition (net/adopt.h), or NULL */
+	const char *from;               /* folder of a pretrained network of another prediction, size or condition (net/adopt.h), or NULL; of a
+	                                 * router, of one that may have other clusters */
+	const char *rows;               /* of a router with `from`: the old cluster of each cluster, or "new": "0,2,new"; NULL: the same numbers */
+	int head_only;                  /* of a router with `from`: train its last layer alone */
 	/* How to train; all of these determine the result. */
 	int64_t steps; /* 0: from epochs */
 	double epochs;

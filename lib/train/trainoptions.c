@@ -176,6 +176,12 @@ const struct option train_router_options[] = {
     OPTION_GROUP("What to train"),
     {"--last", .type = OPTION_OFF, REQUEST(keep_best), .help = "keep the last weights, not those of the best held-out cross-entropy", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
+    {"--from", .type = OPTION_TEXT, REQUEST(from), .arg = "ROUTER", .help = "start from this router, whose clusters may be others",
+     .when = {{USE_AGAINST, "--init-weights"}}, .stamp = STAMP_OTHERWISE},
+    {"--rows", .type = OPTION_TEXT, REQUEST(rows), .arg = "LIST", .help = "the old cluster of each cluster, or new: 0,2,new",
+     .said = "default: the same numbers", .when = {{USE_NEEDS, "--from"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "rows"},
+    {"--head-only", .type = OPTION_FLAG, REQUEST(head_only), .help = "train the last layer alone", .when = {{USE_NEEDS, "--from"}},
+     .stamp = STAMP_UNLESS_DEFAULT, .key = "head_only"},
     {"--target", .type = OPTION_PARSED, REQUEST(target), .arg = "WHAT", .preset = "cluster", .parse = parse_target, .put = put_target,
      .help = "what it learns: cluster, or from the errors of experts error[:T], regret, mixture", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT,
      .key = "target"},
@@ -296,7 +302,8 @@ struct train_options train_defaults(enum net_role role)
 /* The order of the stamp's keys. A model's bytes include its stamp, so the order must not change. */
 static const char stamp_order[] =
     "text_tokens text_drop predict condition class_dropout dropout cluster path weighting time steps epochs batch accumulate optimizer lr "
-    " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size grey max_skipped precision target label_smoothing calibrate "
+    " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size grey max_skipped precision rows head_only target label_smoothing "
+    "calibrate "
     "validate_every "
     "validate_samples seed";
 

@@ -41,6 +41,7 @@ void trainer_record(struct trainer *r)
 	int bf16 = device_stores_bf16(r->device, (enum precision)r->o->precision);
 
 	fit_objective(r);
+	r->params.trained = r->o->head_only ? net_head(&r->net) : NULL;
 	loss_record(&r->loss, &r->net, r->objective.def.loss, &r->params, DT_F32, r->part, 1, recomputed(r->o));
 	tape_layout(r->loss.tape, r->device, &(struct plan_options){.bf16 = bf16, .bf16_weights = bf16});
 	r->flops_per_sample = tape_flops(r->loss.tape, 1, 0, r->loss.end) + (r->frozen ? frozen_info(r->frozen).flops : 0);

@@ -126,6 +126,36 @@ check_same "the same bytes" cool/$weights again/$weights
 check_exit 73 "without --calibrate" $run $heart -o cool drawn
 check_exit 2 "--calibrate without validation" $run $few --calibrate --validate-samples 0 -o m s
 
+# From three clusters to four and to two. unit/test_head looks at the weights.
+ddm-cluster -q -k 4 --holdout .25 -o more.tsv pics && ddm-shard -q -a more.tsv --holdout .25 -o more pics || exit 1
+ddm-cluster -q -k 2 --holdout .25 -o fewer.tsv pics && ddm-shard -q -a fewer.tsv --holdout .25 -o fewer pics || exit 1
+head="--steps 40 --batch 8 --checkpoint-every 3 --lr 1e-2 --head-only --from e/router"
+check "a cluster more" $run $head -o four more
+check_grep "is in the configuration" '"num_clusters": 4' four/config.json
+check_grep "the network is that of the old router" '"hidden_size": 16' four/config.json
+check "a cluster less" $run $head --rows 2,0 -o two fewer
+check_grep "is in the stamp" '"rows": *"2,0"' two/config.json
+check_grep "as is the head" '"head_only": *1' two/config.json
+check "for experts" $run $head --target regret --experts e -o regret s
+for pause in .05 .1; do
+	killed_after $pause $run $head -o four-cut more
+	[ ! -e four-cut/$weights ] || cmp -s four/$weights four-cut/$weights
+	tap_result $? "kill -9 after $pause s: the weights are absent or whole"
+done
+check "to the end" $run $head -o four-cut more
+check_same "the same bytes" four/$weights four-cut/$weights
+check_exit 73 "another list" $run $head --rows 0,2 -o two fewer
+check_exit 2 "a list that is too short" $run $head --rows 0,1,2 -o m more
+check_err "says so" '3 clusters are listed, and the new router has 4'
+check_exit 2 "a cluster that is not there" $run $head --rows 0,1,3,new -o m more
+check_exit 2 "--head-only alone" $run $few --head-only -o m s
+check_exit 2 "--rows alone" $run $few --rows 0,1,2 -o m s
+check_exit 2 "another network" $run $head --model dit-nano/4 -o m more
+check_exit 2 "from an expert" $run --steps 2 --from e/expert_0 -o m more
+check_exit 2 "from an exact router" $run --steps 2 --from law/router -o m more
+check_exit 66 "from nothing" $run --steps 2 --from none -o m more
+check_absent "nothing was made" m
+
 # Without held-out samples there are no best weights. With an empty cluster one logit is never right.
 ddm-cluster -q -k 2 --centroids-out c.npy -o two.tsv pics || exit 1
 mkdir here

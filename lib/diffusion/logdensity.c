@@ -25,3 +25,12 @@ void logdensity_step(int k, int64_t d, double *l, double ratio, const float *u, 
 		l[i] -= ratio * (.5 * ratio * square + product);
 	}
 }
+
+double logdensity_rate(int64_t d, double t, const float *x, const float *u, const float *v, double divergence)
+{
+	double product = 0;
+
+	for (int64_t c = 0; c < d; c++)
+		product += ((double)u[c] - v[c]) * (x[c] + (1 - t) * v[c]);
+	return -divergence - product / t;
+}

@@ -372,6 +372,9 @@ static int run_expert(struct mixer *x, float *v, const struct mixture_call *c, i
 	return n ? run_group(x, v, c, k, n, mixed, e) : 0;
 }
 
+/* A product with the Jacobian costs a forward and a backward pass, which is about twice as long. */
+enum { PULLED_ROWS = 3 };
+
 static void count_weights(const struct mixer *x, const struct mixture_call *c, struct mixture_stats *s)
 {
 	int k = x->m->k;
@@ -381,6 +384,7 @@ static void count_weights(const struct mixer *x, const struct mixture_call *c, s
 		for (int j = 0; j < k; j++) {
 			double w = x->w[i * k + j];
 
+			s->rows[j] += mixer_probes(x, i, j) ? PULLED_ROWS : 0;
 			if (w == 0) {
 				s->rows[j] += mixer_needs(x, i, j);
 				continue;
@@ -453,6 +457,8 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 	if (stats)
 		count_weights(x, c, stats);
 	if (x->following && mixer_keep_mixed(x, v, c->n, e))
+		return -1;
+	if (x->flowing && mixer_find_rates(x, v, c, e))
 		return -1;
 	return x->x0 ? mixer_keep_prediction(x, v, c, e) : 0;
 }

@@ -43,7 +43,11 @@ struct mixture {
 	 * NULL for other policies. Needs the linear path (own is NULL). */
 	int (*distances)(void *arg, double *squared, const float *x0, int64_t n, struct err *e);
 	void *distances_arg;
-	int steps_told; /* the caller reports every step by mixer_stepped. Weights by density need it */
+	int steps_told; /* the caller reports every step by mixer_stepped, or with `pull` by mixer_moved. Weights by density need it */
+	/* Products with the experts' Jacobians, as puller_expert computes them (diffusion/ensemblepull.h): weights by density then follow the flow. NULL:
+	 * they follow ancestral steps. */
+	int (*pull)(void *arg, int k, int64_t n, const float *x, const float *t, const float *r, float *v, float *g, struct err *e);
+	void *pull_arg;
 };
 
 /* Statistics, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
@@ -54,7 +58,9 @@ struct mixture_stats {
 	int64_t evaluations; /* rows x calls */
 	int64_t longest;     /* dopri5: most evaluations of an image */
 	int64_t used;        /* experts with a weight above 0, summed over evaluations */
-	int64_t *rows; /* (k) rows run by each expert, twice per guided sample without `guide`; weights by density run experts of weight 0 too */
+	int64_t
+	    *rows; /* (k) rows run by each expert, twice per guided sample without `guide`; weights by density run experts of weight 0 too, and those
+	                 * along the flow each expert and its gradient, as three rows */
 	int64_t *guide_rows; /* (k) rows run by the guide of each */
 	int64_t *mass;       /* (k) sum of weights */
 	int64_t router_rows;
@@ -109,6 +115,10 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 /* Tell the step that followed the last call of mixer_velocity: from its x to a x + b v + s z, with ratio = b / s and z (n, d) on the device. For
  * weights by density; does nothing where the policy has none from that call's time on. A step without noise needs no call if it is the last. */
 int mixer_stepped(struct mixer *x, double ratio, const float *z, int64_t n, struct err *e);
+
+/* Tell how the flow got to the state of the next call of mixer_velocity, for weights by density (solver_beside): the log-densities are those kept
+ * last plus h SUM f[j] times their rates at stage j. keep: the state is the end of a step, and they are kept. */
+void mixer_moved(struct mixer *x, double h, const double *f, int stages, int64_t n, int keep);
 
 /* The device of the mixer: the mixture's, or a CPU device of its own. Borrowed. */
 struct device *mixer_device(const struct mixer *x);

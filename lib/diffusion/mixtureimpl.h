@@ -29,6 +29,10 @@ struct mixer {
 	float *own_v;                /* (capacity, k, d) the experts' own velocities at the last call, without guidance */
 	float *mixed, *noise;        /* (capacity, d) the last call's result, and room for a step's noise */
 	float *group_v;              /* (chunk, d) */
+	int flowing;                 /* this call's rates are kept for weights by density along the flow */
+	double *kept, *rate;         /* (capacity, k), (SOLVER_STAGES, capacity, k): log-densities at the last step's end, and their rates */
+	float *sign, *flow_x;        /* (capacity, d) of Hutchinson's estimate, and the call's states */
+	float *pulled_v, *pulled;    /* (capacity, d) one expert's velocities and products */
 	/* on the device */
 	float *out;           /* (capacity, clusters) */
 	float *x, *v;         /* (chunk, d), (chunk, columns) */
@@ -67,5 +71,9 @@ int mixer_needs(const struct mixer *x, int64_t i, int k);
 void mixer_keep_own(struct mixer *x, int k, int64_t n);
 /* Keep the call's result v (n, d). */
 int mixer_keep_mixed(struct mixer *x, const float *v, int64_t n, struct err *e);
+/* Find the rates of a call's log-densities along the flow, with its result v (n, d). */
+int mixer_find_rates(struct mixer *x, const float *v, const struct mixture_call *c, struct err *e);
+/* Whether expert k's gradient is taken for row i. */
+int mixer_probes(const struct mixer *x, int64_t i, int k);
 
 #endif

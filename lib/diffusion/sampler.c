@@ -26,9 +26,9 @@ struct sampler_state {
 	int64_t text_rows;       /* rows allocated in texts */
 	struct mixture_call call;
 	struct mixture_stats *stats;
-	int32_t *heaviest; /* (batch) with dopri5, else NULL: the mixer has them */
-	int64_t row;       /* of the batch, with dopri5 */
-	int follows;       /* the mixer is told the steps, for weights by density */
+	int32_t *heaviest;  /* (batch) with dopri5, else NULL: the mixer has them */
+	int64_t row;        /* of the batch, with dopri5 */
+	int follows, flows; /* the mixer is told the steps with noise, or those of the flow, for weights by density */
 };
 
 static int64_t columns(const struct sampler *s)
@@ -114,9 +114,16 @@ static int check_guidance(const struct sampler *s, struct err *e)
 
 static int check_density(const struct sampler *s, struct err *e)
 {
-	if (!policy_uses(&s->mixture->policy, WEIGHT_DENSITY) || (!s->discrete && s->solver.kind == SOLVER_SDE && s->solver.add.ancestral))
+	double h, f[SOLVER_STAGES];
+
+	if (!policy_uses(&s->mixture->policy, WEIGHT_DENSITY))
 		return 0;
-	return err_set(e, ERR_USAGE, "weights by density follow ancestral steps: they need the solver sde,step=ancestral");
+	if (!s->discrete && !s->mixture->pull && s->solver.kind == SOLVER_SDE && s->solver.add.ancestral)
+		return 0;
+	if (!s->discrete && s->mixture->pull && solver_beside(&s->solver, 0, 0, &h, f) >= 0)
+		return 0;
+	return err_set(e, ERR_USAGE, "weights by density follow %s: they need the solver %s", s->mixture->pull ? "the flow" : "ancestral steps",
+	               s->mixture->pull ? "euler, heun, midpoint or rk4" : "sde,step=ancestral");
 }
 
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
@@ -132,7 +139,8 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	st->mixer = mixer;
 	mixer_tell(mixer, s->order, s->order_arg);
 	st->device = mixer_device(mixer);
-	st->follows = policy_uses(&m->policy, WEIGHT_DENSITY);
+	st->follows = policy_uses(&m->policy, WEIGHT_DENSITY) && !m->pull;
+	st->flows = policy_uses(&m->policy, WEIGHT_DENSITY) && m->pull;
 	st->noise = s->torch ? mem_alloc((size_t)m->d * sizeof *st->noise) : NULL;
 	if (!check_adaptive(s, e) && !check_guidance(s, e) && !check_budget(s, e) && !make_plan(st, e) && !allocate(st, e)) {
 		st->after =
@@ -250,6 +258,20 @@ static void draw(struct sampler_state *st, const struct sampler_call *call, floa
 	}
 }
 
+/* Bring the log-densities to the state of stage `stage` of a step. */
+static void follow_flow(struct sampler_state *st, int64_t step, int stage)
+{
+	const struct solver *s = &st->s->solver;
+	double h, f[SOLVER_STAGES];
+
+	int n;
+
+	if (!stage && !step)
+		return;
+	n = stage ? solver_beside(s, step, stage, &h, f) : solver_beside(s, step - 1, -1, &h, f);
+	mixer_moved(st->mixer, h, f, n, st->call.n, !stage);
+}
+
 static int field(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
 {
 	struct sampler_state *st = arg;
@@ -262,6 +284,8 @@ static int field(void *arg, float *v, const float *x, double t, int64_t step, in
 	st->call.t = t;
 	st->call.step = step;
 	st->call.stage = stage;
+	if (st->flows)
+		follow_flow(st, step, stage);
 	if (mixer_velocity(st->mixer, v, &st->call, st->stats, e))
 		return -1;
 	st->call.evaluation++;

@@ -7,12 +7,10 @@
 #include "diffusion/dopri5.h"
 #include "diffusion/ondevice.h"
 
-enum { STAGES = 4 };
-
 /* An explicit Runge-Kutta method: v_j is the velocity at x + h sum_k a[j][k] v_k and t + c[j] h, and the step adds h sum_j b[j] v_j. */
 struct method {
 	int stages;
-	double c[STAGES], a[STAGES][STAGES], b[STAGES];
+	double c[SOLVER_STAGES], a[SOLVER_STAGES][SOLVER_STAGES], b[SOLVER_STAGES];
 };
 
 /* Of the kinds that are no Runge-Kutta methods, `stages` alone is used. */
@@ -63,8 +61,8 @@ static double grid_time(const struct solver *s, int64_t i)
 /* y = x + h sum_k f[k] v_k, where v_k (count) lie one after the other. */
 static void advance(struct device *d, float *y, const float *x, double h, const double *f, const float *v, int n, int64_t count)
 {
-	struct term t[STAGES + 1] = {{1, x, count}};
-	int used[STAGES] = {0}, terms = 0;
+	struct term t[SOLVER_STAGES + 1] = {{1, x, count}};
+	int used[SOLVER_STAGES] = {0}, terms = 0;
 
 	for (int k = 0; k < n; k++)
 		if (f[k] != 0) {
@@ -89,6 +87,20 @@ struct run {
 	solver_draw *draw;
 	void *arg;
 };
+
+int solver_beside(const struct solver *s, int64_t i, int stage, double *h, double f[SOLVER_STAGES])
+{
+	double t = grid_time(s, i), end = grid_time(s, i + 1);
+	const struct method *m = method_of(s->kind, end);
+	int n = stage < 0 ? m->stages : stage;
+
+	if (s->kind != SOLVER_EULER && s->kind != SOLVER_HEUN && s->kind != SOLVER_MIDPOINT && s->kind != SOLVER_RK4)
+		return -1;
+	*h = end - t;
+	for (int j = 0; j < n; j++)
+		f[j] = stage < 0 ? m->b[j] : m->a[stage][j];
+	return n;
+}
 
 static int runge_kutta(const struct run *r, int64_t i, struct err *e)
 {

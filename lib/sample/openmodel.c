@@ -242,6 +242,12 @@ static int set_mixture(struct sampling *r, struct err *e)
 	r->mixture.guidance = r->ask.guidance;
 	r->mixture.guide = r->guide.expert;
 	r->mixture.steps_told = 1;
+	if (request_follows_flow(r)) {
+		if (!(r->puller = puller_new(&r->ensemble, r->ask.batch, e)))
+			return -1;
+		r->mixture.pull = puller_expert;
+		r->mixture.pull_arg = r->puller;
+	}
 	if (r->solver.discrete) {
 		r->mixture.out = s->out;
 		r->mixture.kind = s->kind;
@@ -289,6 +295,7 @@ int sampling_open_model(struct sampling *r, struct err *e)
 	                             .capacity = r->ask.batch * (request_pairs(&r->ask) ? 2 : 1),
 	                             .bulk = r->ask.map ? COMPACT_VIEW : bulk[r->ask.dtype],
 	                             .step = r->ask.step,
+	                             .gradient = request_follows_flow(r),
 	                             .device = r->device};
 	struct ensemble *s = &r->ensemble;
 

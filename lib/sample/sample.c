@@ -140,6 +140,7 @@ void sampling_free(struct sampling *r)
 	profile_free(r->profile);
 	sampler_free(r->state);
 	mixture_stats_release(&r->stats);
+	puller_free(r->puller);
 	ensemble_guide_release(&r->guide);
 	ensemble_release(&r->ensemble);
 	reference_release(&r->labels);

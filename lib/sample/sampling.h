@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/ensembleguide.h"
+#include "diffusion/ensemblepull.h"
 #include "diffusion/sampler.h"
 #include "diffusion/scheduler.h"
 #include "diffusion/solverchoice.h"
@@ -31,6 +32,7 @@ struct sampling {
 	int encoder_dtype_given; /* ask.encoder_dtype was given */
 	struct ensemble ensemble;
 	struct ensemble_guide guide; /* with --guide */
+	struct puller *puller;       /* of weights by density along the flow; NULL: none */
 	struct mixture mixture;
 	struct sampler sampler;
 	double *grid; /* (steps + 1) times, or NULL: even or as timesteps say */
@@ -83,6 +85,8 @@ void sampling_warn(const struct sampling *r, const char *fmt, ...) __attribute__
 int request_settle(struct sampling *r, struct err *e);
 /* Whether the experts are also asked without the condition, to be guided away from that. */
 int request_pairs(const struct sample_request *settled);
+/* Whether the weights are by density along the flow. */
+int request_follows_flow(const struct sampling *r);
 /* Open the model on r->device, find its text encoder and autoencoder, and count the pictures. */
 int sampling_open_model(struct sampling *r, struct err *e);
 

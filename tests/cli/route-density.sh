@@ -13,10 +13,10 @@ gflop() { sed 's/.*"gflop_per_image":\([^,]*\),.*/\1/' "$1"; }
 check_out "costs as much as all experts" "$(gflop full.json)" gflop top.json
 ddm-sample -n 20 --steps 12 --route 'uniform|top-1' --report one.json -o one.tar experts 2>"$ERR"
 check "which is more than one" sh -c "test $(gflop one.json) != $(gflop top.json)"
-check_exit 2 "a solver without noise" ddm-sample -n 3 --route 'density|full' -o x.tar experts
-check_err "is told" '--route density follows ancestral steps: it needs --solver sde,step=ancestral'
-check_exit 2 "another noise" ddm-sample -n 3 --solver sde --route 'density|full' -o x.tar experts
-check_err "is told as well" 'needs --solver sde,step=ancestral'
+for s in sde ab2 edm-heun dopri5; do
+	check_exit 2 "--solver $s" ddm-sample -n 3 --solver $s --route 'density|full' -o x.tar experts
+	check_err "is told which do" '--route density needs --solver euler, heun, midpoint, rk4 or sde,step=ancestral'
+done
 check_exit 2 "a route of ddm-diagnose by density" ddm-diagnose budget --routes 'density|full' -o x.tsv model shards
 check_err "has no trajectory" 'distance, density, keep:MARGIN or budget:GFLOP needs trajectories'
 check_absent "nothing was made" x.tar
@@ -32,6 +32,33 @@ check "a schedule" $follow --route 'uniform|full@1,density|full@.5' --report hal
 check_out "has none where the weights are others" null sh -c "sed 's/.*\"density_entropy\":.\([^,]*\),.*/\1/' half.json"
 check "other weights" ddm-sample -q -n 3 --steps 3 --route 'uniform|full' --report none.json -o none.tar experts
 check_exit_any 1 "have none" grep -q density_entropy none.json
+
+# Along the flow, by the divergences of the experts. A law's router is exact: both know the posterior, and so its entropy, up to the estimate.
+ddm-synth gaussians --shape 1x4x4 -k 3 --rank 2 --separation 2 --floor .3 --seed 3 -o law 2>"$ERR" && mkdir own && cp -R law/expert_* own || exit 1
+for s in euler heun midpoint rk4; do
+	check "the flow by $s" ddm-sample -q -n 100 --solver $s --steps 12 --route 'density|full' --report $s.json -o $s.tar own
+	check "and by the router" ddm-sample -q -n 100 --solver $s --steps 12 --route full --report $s-router.json -o $s-router.tar law
+	routers() { sed 's/.*"router_entropy":\[\([^]]*\)\].*/\1/' "$1" | tr , '\n'; }
+	entropies $s.json >a && routers $s-router.json >b && paste a b | awk -v most="$([ $s = euler ] && echo .12 || echo .08)" '
+		{ d = $1 - $2; far = d * d > far * far ? d : far } END { print "# " far; exit !(NR == 12 && far * far < most * most) }' >"$OUT"
+	tap_result $? "the entropies agree at every step" "$(cat "$OUT")"
+done
+check "in other batches and threads" ddm-sample -q -n 100 --batch 7 --threads 3 --solver heun --steps 12 --route 'density|full' -o heun2.tar own
+check_same "the same bytes" heun.tar heun2.tar
+check_true "gradients cost" "$(gflop heun.json) > 2 * $(gflop heun-router.json)"
+small="ddm-train -q --model dit-nano/2 --hidden 16 --depth 1 --heads 2 --batch 4 --steps 2 --validate-samples 0"
+for k in 0 1 2; do
+	$small --cluster $k -o nets/expert_$k shards && $small --cluster $k --condition cluster -o told/expert_$k shards || exit 1
+done
+check "networks" ddm-sample -q -n 3 --steps 3 --solver heun --route 'density|top-1' -o nets.tar nets
+check_exit 2 "experts with classes" ddm-sample -q -n 3 --steps 3 --class 1 --solver heun --route 'density|full' -o x.tar told
+check_err "are refused" 'these experts have classes: use the solver sde,step=ancestral'
+check_exit 2 "weights in bfloat16" ddm-sample -q -n 3 --weight-dtype bf16 --solver heun --route 'density|full' -o x.tar nets
+check_err "have no gradient" 'whose weights must be plain f32: drop --weight-dtype'
+check_exit 2 "mapped weights" ddm-sample -q -n 3 --map --solver heun --route 'density|full' -o x.tar nets
+check_continues own ddm-sample -n 60 --batch 4 --steps 12 --solver heun --route 'density|full'
+
+rm -f whole.* k.* hold
 
 # A kill: the densities belong to the trajectory of a picture, the entropies to the run.
 long="ddm-sample -n 60 --batch 4 --steps 12 --solver sde,step=ancestral --route density|full"

@@ -153,7 +153,7 @@ static int run_router(void *arg, int64_t n, const float *x, const float *t, floa
 	return m->device->error(m->device, e);
 }
 
-static void add_file(struct ensemble *s, char *name, const char *hash)
+void ensemble_add_file(struct ensemble *s, char *name, const char *hash)
 {
 	s->file = mem_resize(s->file, (size_t)s->files + 1, sizeof *s->file);
 	s->file[s->files].name = name;
@@ -192,7 +192,7 @@ static int add_scheduler(struct ensemble *s, const char *folder, const char *sub
 	int rc = path ? sha256_file(path, hash, NULL, e) : 0;
 
 	if (path && !rc)
-		add_file(s, str_new("%s%sscheduler_config.json", sub, slash), hash);
+		ensemble_add_file(s, str_new("%s%sscheduler_config.json", sub, slash), hash);
 	mem_free(path);
 	return rc;
 }
@@ -223,7 +223,7 @@ static int add_mean(struct ensemble *s, struct member *m, const char *folder, co
 	if (!(m->mean = m->device->alloc(m->device, (size_t)m->d * sizeof *m->mean, "mean of the data", e)))
 		goto out;
 	device_put(m->device, m->mean, host, (size_t)m->d * sizeof *host);
-	add_file(s, str_new("%s%s" MODEL_MEAN_NAME, sub, slash), hash);
+	ensemble_add_file(s, str_new("%s%s" MODEL_MEAN_NAME, sub, slash), hash);
 	rc = 0;
 out:
 	npy_release(&a);
@@ -238,7 +238,7 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 	struct member *m = &s->member[i];
 	char *folder = *sub ? path_join(dir, sub) : mem_strdup(dir), *config = path_join(folder, "config.json"), hash[65];
 	const char *slash = *sub ? "/" : "";
-	int rc = -1;
+	int rc = -1, first = s->files;
 
 	if (!path_exists(config)) {
 		err_set(e, ERR_NOINPUT,
@@ -249,15 +249,16 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 	}
 	if (sha256_file(config, hash, NULL, e))
 		goto out;
-	add_file(s, str_new("%s%sconfig.json", sub, slash), hash);
+	ensemble_add_file(s, str_new("%s%sconfig.json", sub, slash), hash);
 	m->device = o->device;
 	m->all = s;
 	if (load_member(m, folder, o, i < s->k ? o->bulk : COMPACT_NONE, hash, e))
 		goto out;
 	if (m->config->scheduled && add_scheduler(s, folder, sub, slash, e))
 		goto out;
-	add_file(s, str_new("%s%s%s", sub, slash, m->model ? model_weights_file(m->model) : model_weights_name(net_role(&m->config->net))), hash);
-	rc = add_mean(s, m, folder, sub, slash, o, e);
+	ensemble_add_file(s, str_new("%s%s%s", sub, slash, m->model ? model_weights_file(m->model) : model_weights_name(net_role(&m->config->net))),
+	                  hash);
+	rc = add_mean(s, m, folder, sub, slash, o, e) || ensemble_add_losses(s, i, folder, sub, first, &o->policy, e) ? -1 : 0;
 out:
 	mem_free(config);
 	mem_free(folder);
@@ -503,6 +504,7 @@ struct mixture ensemble_mixture(const struct ensemble *s, const struct policy *p
 	                        .device = device,
 	                        .shares = s->shares,
 	                        .class_shares = s->class_shares,
+	                        .confidence = s->confidence.times ? &s->confidence : NULL,
 	                        .classes = s->classes};
 }
 
@@ -581,6 +583,7 @@ void ensemble_release(struct ensemble *s)
 	mem_free(s->owner);
 	mem_free(s->shares);
 	mem_free(s->class_shares);
+	confidence_release(&s->confidence);
 	json_decref(s->class_names);
 	memset(s, 0, sizeof *s);
 }

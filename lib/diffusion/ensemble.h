@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "diffusion/confidence.h"
 #include "diffusion/convert.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/mixture.h"
@@ -63,6 +64,7 @@ struct ensemble {
 	char partition[65];              /* of the data that its networks were trained on (struct model_config); empty: unknown */
 	double *shares;                  /* (clusters) sizes or probabilities of the clusters, or NULL: unknown */
 	int sized;                       /* `shares` are sizes: numbers of training samples */
+	struct confidence confidence;    /* if the policy takes weights from it */
 	double *class_shares;            /* (classes, clusters) from "class_cluster_sizes" of the router, or NULL */
 	struct ensemble_file *file;
 	int files;     /* number of `file`: all files that results depend on */

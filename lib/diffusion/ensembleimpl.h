@@ -1,5 +1,5 @@
 /* A network of an ensemble, shared by its files: ensemble.c opens and runs the networks, ensemblememory.c brings their weights into memory,
- * ensemblesolver.c reads their schedulers, ensembletimes.c the times that they are for. */
+ * ensemblelosses.c their measured losses, ensemblesolver.c reads their schedulers, ensembletimes.c the times that they are for. */
 #ifndef DDM_DIFFUSION_ENSEMBLEIMPL_H
 #define DDM_DIFFUSION_ENSEMBLEIMPL_H
 
@@ -37,6 +37,11 @@ struct layout;
 int ensemble_numbers_fit(const struct layout *l, const char *dir, struct err *e);
 /* Set `clusters`, and `owners` if some expert is for a part of the times. Call after all experts are open. ERR_DATA if their paths differ. */
 int ensemble_take_times(struct ensemble *s, const struct layout *l, const struct ensemble_options *o, const char *dir, struct err *e);
+/* Add a file that results depend on; takes over `name`. */
+void ensemble_add_file(struct ensemble *s, char *name, const char *hash);
+/* If i is an expert and the policy weighs by confidence: read its measured losses in its folder, `sub` of the model, and add their file. The expert's
+ * files are those from `first` on. ERR_NOINPUT if there is no such file. */
+int ensemble_add_losses(struct ensemble *s, int i, const char *folder, const char *sub, int first, const struct policy *p, struct err *e);
 int ensemble_same_schedule(const struct schedule *a, const struct schedule *b);
 /* Convert x (n, d) at t (n) of the linear path to the network's own path, into m->x and m->time. */
 void ensemble_to_own_path(struct member *m, int64_t n, const float *x, const float *t);

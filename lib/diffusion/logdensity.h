@@ -20,7 +20,8 @@ void logdensity_start(int k, double *l, const double *shares, const unsigned cha
 void logdensity_step(int k, int64_t d, double *l, double ratio, const float *u, const float *v, const float *z);
 
 /* The rate dl/dt of each log-density along a flow dx/dt = u, whatever it was mixed from (the continuity equation; SuperDiff, proposition 6): -div v_k
- * + <u - v_k, score_k> with score_k = -(x + (1 - t) v_k) / t on the linear path. For one expert at x (d), with its velocity v (d) and the divergence. */
+ * + <u - v_k, score_k> with score_k = -(x + (1 - t) v_k) / t on the linear path. For one expert at x (d), with its velocity v (d) and
+ * the divergence. */
 double logdensity_rate(int64_t d, double t, const float *x, const float *u, const float *v, double divergence);
 
 #endif

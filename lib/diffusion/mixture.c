@@ -100,6 +100,10 @@ static int mixture_check(const struct mixture *m, struct err *e)
 		return err_set(e, ERR_USAGE, "weights by distance need a flow solver: euler or another on the linear path");
 	if (policy_uses(p, WEIGHT_DISTANCE) && !m->distances)
 		return err_set(e, ERR_USAGE, "weights by distance need the centroids of the clusters");
+	if (policy_uses(p, WEIGHT_CONFIDENCE) && m->owners.expert)
+		return err_set(e, ERR_USAGE, "weights by confidence need experts for all times, and those of this model are for different times");
+	if (policy_uses(p, WEIGHT_CONFIDENCE) && !m->confidence)
+		return err_set(e, ERR_USAGE, "weights by confidence need the measured losses of the experts");
 	return mixture_check_density(m, e) || guidance_check(m, e) ? -1 : 0;
 }
 
@@ -132,6 +136,7 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	x->present = mem_zalloc(k, 1);
 	x->order = mem_zalloc(k, sizeof *x->order);
 	x->cost = mem_zalloc(k, sizeof *x->cost);
+	x->inverse = mem_zalloc(k, sizeof *x->inverse);
 	x->spent = mem_zalloc(n, sizeof *x->spent);
 	x->entropy = mem_zalloc(n, sizeof *x->entropy);
 	mixture_costs(m, x->cost);
@@ -212,6 +217,7 @@ void mixer_free(struct mixer *x)
 	mem_free(x->heaviest);
 	mem_free(x->begun);
 	mem_free(x->cost);
+	mem_free(x->inverse);
 	mem_free(x->x0);
 	mem_free(x->host_v);
 	mem_free(x->squared);

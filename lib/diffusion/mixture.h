@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "diffusion/confidence.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/guidance.h"
 #include "diffusion/owners.h"
@@ -43,6 +44,7 @@ struct mixture {
 	 * NULL for other policies. Needs the linear path (own is NULL). */
 	int (*distances)(void *arg, double *squared, const float *x0, int64_t n, struct err *e);
 	void *distances_arg;
+	const struct confidence *confidence; /* (k) losses of the experts, for weights by confidence; NULL for other policies */
 	int steps_told; /* the caller reports every step by mixer_stepped, or with `pull` by mixer_moved. Weights by density need it */
 	/* Products with the experts' Jacobians, as puller_expert computes them (diffusion/ensemblepull.h): weights by density then follow the flow. NULL:
 	 * they follow ancestral steps. */

@@ -18,6 +18,7 @@ struct mixer {
 	int32_t *label;              /* (chunk) */
 	float *t;                    /* (max(capacity, chunk)) */
 	unsigned char *begun;        /* (capacity) v already holds a contribution */
+	double *inverse;             /* (k) of a call: 1 / the measured loss of each expert, for weights by confidence */
 	double *cost;                /* (k) GFLOP of one evaluation of each expert */
 	float *x0, *host_v;          /* (capacity, d) for distances: predicted samples of the call before, and room for velocities; else NULL */
 	double *squared;             /* (capacity, clusters) */

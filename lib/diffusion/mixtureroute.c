@@ -242,6 +242,7 @@ static int route_row(struct mixer *x, const struct policy_entry *y, const struct
 	                         .chosen = c->chosen ? c->chosen[i] : -1,
 	                         .distance = measured ? x->squared + i * clusters : NULL,
 	                         .density = x->density ? x->density + i * k : NULL,
+	                         .confidence = x->inverse,
 	                         .u = draw_of(x, y, c, i)};
 	struct route_budget budget;
 
@@ -278,6 +279,8 @@ int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_st
 		if (ask_router(x, c->n, at, t, e))
 			return -1;
 	}
+	if (y->weights == WEIGHT_CONFIDENCE && m->confidence)
+		confidence_at(m->confidence, t, x->inverse);
 	if (measured && own.n != 1 && m->distances(m->distances_arg, x->squared, x->x0, c->n, e))
 		return -1;
 	for (int64_t i = 0; i < c->n; i++) {

@@ -20,6 +20,7 @@
  *             At the first evaluation the shares of the clusters, or if they are unknown the same for every expert
  *   density   each cluster's share times the density that its expert gives the sample, by the steps so far (diffusion/logdensity.h), scaled to
  *             sum to 1. All experts run at every evaluation, whatever is selected
+ *   confidence  1 / the loss that was measured of the expert at this time (diffusion/confidence.h), scaled to sum to 1: the same for all samples
  *   time      1 for the only expert of this time (diffusion/owners.h)
  *
  * Every source weighs only the experts of the time.
@@ -32,6 +33,7 @@
 	ROW(UNIFORM, "uniform") \
 	ROW(DISTANCE, "distance[:TEMP]") \
 	ROW(DENSITY, "density[:TEMP]") \
+	ROW(CONFIDENCE, "confidence[:TEMP]") \
 	ROW(TIME, "time")
 
 /* Selections: ROW(kind, syntax, words for shell completion..); route.c has the table with their functions.

@@ -84,16 +84,17 @@ static int by_router(const struct policy_entry *y, const struct route_input *in,
 	return 0;
 }
 
-static int by_shares(const struct policy_entry *y, const struct route_input *in, double *prob)
+/* In proportion to `share` (k), to the power 1 / temperature. */
+static int in_proportion(const struct policy_entry *y, const struct route_input *in, const double *share, double *prob)
 {
 	double sum = 0, top = 0;
 
-	if (!in->shares)
+	if (!share)
 		return -1;
 	for (int i = 0; i < in->k; i++)
-		top = in->present[i] ? fmax(top, in->shares[i]) : top;
+		top = in->present[i] ? fmax(top, share[i]) : top;
 	for (int i = 0; i < in->k; i++) {
-		prob[i] = in->present[i] ? in->shares[i] : 0;
+		prob[i] = in->present[i] ? share[i] : 0;
 		if (y->temperature != 1 && prob[i] > 0)
 			prob[i] = pow(prob[i] / top, 1 / y->temperature);
 		sum += prob[i];
@@ -103,6 +104,16 @@ static int by_shares(const struct policy_entry *y, const struct route_input *in,
 	for (int i = 0; i < in->k; i++)
 		prob[i] /= sum;
 	return 0;
+}
+
+static int by_shares(const struct policy_entry *y, const struct route_input *in, double *prob)
+{
+	return in_proportion(y, in, in->shares, prob);
+}
+
+static int by_confidence(const struct policy_entry *y, const struct route_input *in, double *prob)
+{
+	return in_proportion(y, in, in->confidence, prob);
 }
 
 static int by_reference(const struct policy_entry *y, const struct route_input *in, double *prob)
@@ -179,6 +190,7 @@ static const struct weight_def {
     [WEIGHT_UNIFORM] = {{.name = "uniform"}, 1, by_none},
     [WEIGHT_DISTANCE] = {{.name = "distance", TEMPERATURE}, 0, by_distance},
     [WEIGHT_DENSITY] = {{.name = "density", TEMPERATURE}, 0, by_density},
+    [WEIGHT_CONFIDENCE] = {{.name = "confidence", TEMPERATURE}, 0, by_confidence},
     [WEIGHT_TIME] = {{.name = "time"}, 0, by_none},
 };
 static_assert(sizeof weights / sizeof *weights == WEIGHTS, "a source of weights has no function");

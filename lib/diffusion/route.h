@@ -29,6 +29,7 @@ struct route_input {
 	int chosen;                   /* for WEIGHT_ORACLE */
 	const double *distance;       /* (k) squared distances to the centroids, for WEIGHT_DISTANCE; NULL: no prediction yet */
 	const double *density;        /* (k) logarithms of share times density, for WEIGHT_DENSITY; -infinity: no weight */
+	const double *confidence;     /* (k) inverse losses, for WEIGHT_CONFIDENCE; 0: no weight */
 	double u;                     /* the draw in [0, 1) for SELECT_SAMPLE */
 	const unsigned char *kept;    /* (k) the experts that the sample used at the evaluation before, for hysteresis; NULL: none */
 	const struct route_budget *budget;

@@ -90,7 +90,7 @@ static int check_adaptive(const struct sampler *s, struct err *e)
 			what = "weights by distance";
 		else if (y->keep > 0)
 			what = "keep";
-		else if (y->select == SELECT_SAMPLE && y->weights == WEIGHT_ROUTER)
+		else if (y->select == SELECT_SAMPLE && (y->weights == WEIGHT_ROUTER || y->weights == WEIGHT_CONFIDENCE))
 			what = "an expert drawn at every evaluation";
 	}
 	return what

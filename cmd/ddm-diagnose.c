@@ -8,15 +8,15 @@
 static const struct program program = {
     .name = "ddm-diagnose",
     .operands = "COMMAND MODEL|TABLE [SHARDS|LAW|QUALITY]",
-    .about =
-	"Measure a model. COMMAND is loss, which measures the loss of its velocity on samples of SHARDS; budget, which splits the error of its "
-	"velocity, against the optimum of SHARDS or LAW, into the error of the experts and of their weights; trajectories, which measures how "
-	"stable sampling is under each routing policy and how well the chosen experts fit; or correlation, which compares a TABLE of trajectories "
-	"with the QUALITY of each policy's samples.",
+    .about = "Measure a model. COMMAND is loss, which measures the loss of its velocity on samples of SHARDS; budget, which splits the error of its "
+	     "velocity, against the optimum of SHARDS or LAW, into the error of the experts and of their weights; trajectories, which measures how "
+	     "stable sampling is under each routing policy and how well the chosen experts fit; correlation, which compares a TABLE of trajectories "
+	     "with the QUALITY of each policy's samples; or times, which divides the times between experts by a TABLE or a result of loss.",
     .options = diagnose_options,
 };
 
-static const struct diagnosis *const diagnoses[] = {&diagnose_loss, &diagnose_budget, &diagnose_trajectories, &diagnose_correlation};
+static const struct diagnosis *const diagnoses[] = {&diagnose_loss, &diagnose_budget, &diagnose_trajectories, &diagnose_correlation,
+                                                    &diagnose_times_command};
 enum { COUNT = sizeof diagnoses / sizeof *diagnoses };
 
 static const struct diagnosis *find(const char *name, struct err *e)
@@ -24,7 +24,7 @@ static const struct diagnosis *find(const char *name, struct err *e)
 	for (int d = 0; d < COUNT; d++)
 		if (!strcmp(name, diagnoses[d]->name))
 			return diagnoses[d];
-	err_set(e, ERR_USAGE, "unknown command '%s'; expected loss, budget, trajectories or correlation", name);
+	err_set(e, ERR_USAGE, "unknown command '%s'; expected loss, budget, trajectories, correlation or times", name);
 	return NULL;
 }
 

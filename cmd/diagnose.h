@@ -16,13 +16,15 @@ struct diagnosis {
 	void (*run)(int n, char **operand, struct err *e); /* operand: (n) after `name` */
 };
 
-extern const struct diagnosis diagnose_loss, diagnose_budget, diagnose_trajectories, diagnose_correlation;
+extern const struct diagnosis diagnose_loss, diagnose_budget, diagnose_trajectories, diagnose_correlation, diagnose_times_command;
+
+enum { DIAGNOSE_PARTS = 1000 };
 
 /* The command line; ddm-diagnose(1) describes each option. */
 struct diagnose_request {
 	/* times NULL: the default of the command */
-	const char *routes, *times, *items, *routing, *centroids, *experts, *json, *out, *device;
-	int64_t count, batch, threads, states, steps, every, directions, iterations;
+	const char *routes, *times, *items, *routing, *centroids, *experts, *json, *out, *device, *column;
+	int64_t count, batch, threads, states, steps, every, directions, iterations, parts;
 	double tolerance;
 	uint64_t seed;
 	int split, split_given, untold, no_verify; /* split: into diagnose_splits */

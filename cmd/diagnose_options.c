@@ -10,12 +10,14 @@ struct diagnose_request diagnose_request = {
     .every = 1,
     .directions = 4,
     .iterations = 30,
+    .parts = 2,
     .tolerance = .01,
 };
 const char *const diagnose_splits[] = {"train", "holdout", NULL}, *const diagnose_solvers[] = {"euler", "heun", NULL};
 
 #define FIELD(name) .value = &diagnose_request.name
 #define OF_LOSS .when = {{USE_NEEDS, "1=loss"}}
+#define OF_TIMES .when = {{USE_NEEDS, "1=times"}}
 #define OF_MODELS .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories"}}
 #define OF_BUDGET .when = {{USE_NEEDS, "1=budget"}}
 #define OF_TRAJECTORIES .when = {{USE_NEEDS, "1=trajectories"}}
@@ -24,8 +26,8 @@ const struct option diagnose_options[] = {
     OPTION_GROUP("What to measure"),
     {"--routes", .type = OPTION_TEXT, FIELD(routes), .arg = "LIST",
      .help = "routes, with commas between: policies, and for budget optimum and exact:POLICY (default: all that the model has of full, top-1, "
-             "top-2, and others); for loss one policy",
-     OF_MODELS},
+             "top-2, and others); for loss and times one policy",
+     .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories 1=times"}}},
     {"--count", 'n', OPTION_INT, FIELD(count), .lo = 1, .hi = 1e9, .arg = "N",
      .help = "states at each time (default 500), trajectories (default 16), or for loss samples (default 1000)", OF_MODELS},
     {"--seed", .type = OPTION_U64, FIELD(seed), .arg = "S", .help = "seed of samples and noise (default 0)", OF_MODELS},
@@ -37,6 +39,9 @@ const struct option diagnose_options[] = {
      .help = "times from .001 to 1 (default: .05,.1,.2, ..., .9,.95,1 for budget, .05,.15, ..., .95 for loss)", .was = "--times",
      .when = {{USE_NEEDS, "1=loss 1=budget"}}},
     {"--untold", .type = OPTION_FLAG, FIELD(untold), .help = "do not tell networks the class or cluster that they can read", OF_LOSS},
+    OPTION_GROUP("Parts of the times (times)"),
+    {"--parts", .type = OPTION_INT, FIELD(parts), .lo = 1, .hi = DIAGNOSE_PARTS, .arg = "N", .help = "parts of the times (default 2)", OF_TIMES},
+    {"--column", .type = OPTION_TEXT, FIELD(column), .arg = "NAME", .help = "the quantity whose shares are equal (default loss)", OF_TIMES},
     OPTION_GROUP("Trajectories (trajectories)"),
     {"--steps", .type = OPTION_INT, FIELD(steps), .lo = 1, .hi = 500, .arg = "N", .help = "steps of a trajectory (default 20)", OF_TRAJECTORIES},
     {"--solver", .type = OPTION_CHOICE, FIELD(solver), .arg = "NAME", .help = "method (default euler)", .choices = diagnose_solvers, OF_TRAJECTORIES},

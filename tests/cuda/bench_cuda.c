@@ -235,7 +235,7 @@ static enum dtype storage(void)
 	return dev->storage >> DT_BF16 & 1 ? DT_BF16 : DT_F32;
 }
 
-/* The linear layers of a block of DiT-XL on 64k tokens, and their gradients. */
+/* The linear layers of a block of DiT-XL on 64k tokens, and their gradients; fc2's also times the derivative of the GELU before it. */
 static void products(void)
 {
 	static const struct {
@@ -246,9 +246,9 @@ static void products(void)
 	int64_t rows = quick ? 64 : 65536;
 
 	for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-		for (int kind = 0; kind < 3; kind++) {
-			static const enum op ops[] = {OP_LINEAR, OP_LINEAR_DX, OP_LINEAR_DW};
-			static const char *const kinds[] = {"", " dx", " dw"};
+		for (int kind = 0; kind < (i == 3 ? 4 : 3); kind++) {
+			static const enum op ops[] = {OP_LINEAR, OP_LINEAR_DX, OP_LINEAR_DW, OP_LINEAR_DX};
+			static const char *const kinds[] = {"", " dx", " dw", " dx gelu"};
 			int64_t k = layers[i].k, n = layers[i].n;
 			struct job j = {.op = ops[kind]};
 			char name[64];
@@ -261,13 +261,19 @@ static void products(void)
 				struct array y = array_of(values(rows * n, s, 1), s, 2, rows, n, 0, 0);
 				struct array w = array_of(values(n * k, s, .02f), s, 2, n, k, 0, 0);
 				struct array dw = array_of(memory((size_t)(n * k) * 4), DT_F32, 2, n, k, 0, 0);
+				struct array pre = {0};
 
-				j.c = (struct op_call){.nin = kind ? 2 : 3, .nout = kind == 1 ? 1 : 2};
+				j.c = (struct op_call){.nin = kind % 3 ? 2 : 3, .nout = kind & 1 ? 1 : 2};
 				j.c.in[0] = kind ? y : x;
 				j.c.in[1] = kind == 2 ? x : w;
 				j.c.out[0] = kind == 2 ? dw : kind ? x : y;
+				if (kind == 3) {
+					j.c.in[2] = pre = array_of(values(rows * k, s, 1), s, 2, rows, k, 0, 0);
+					j.c.attr.linear.act = 1 + UNARY_GELU_TANH;
+				}
 				job(name, &j, 2. * (double)rows * (double)k * (double)n, 0);
 				dev->release(dev, x.data), dev->release(dev, y.data), dev->release(dev, w.data), dev->release(dev, dw.data);
+				dev->release(dev, pre.data);
 			}
 		}
 }
@@ -311,11 +317,11 @@ static void one_pass(void)
 	struct array x = array_of(values(n, s, 1), s, 3, b, t, c, 0), y = array_of(values(n, s, 1), s, 3, b, t, c, 0);
 	struct array z = array_of(values(n, s, 1), s, 3, b, t, c, 0), w = array_of(values(n, s, 1), s, 3, b, t, c, 0);
 	struct array stats = array_of(values(b * t * 2, DT_F32, 1), DT_F32, 3, b, t, 2, 0), m = array_of(values(b * c, s, 1), s, 3, b, t, c, 0);
-	struct array dm[2];
+	struct array v = array_of(values(n, s, 1), s, 3, b, t, c, 0), dm[3];
 	struct job j;
 
 	m.stride[0] = c, m.stride[1] = 0;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		dm[i] = array_of(memory((size_t)(b * c) * 4), DT_F32, 3, b, 1, c, 0);
 #define JOB(title, kind, passes, ...) \
 	if (wanted(title)) { \
@@ -327,12 +333,18 @@ static void one_pass(void)
 	    .attr.norm = {NORM_LAYER, 1, 1e-6})
 	JOB("gate", OP_GATE, 3, .nin = 3, .nout = 1, .in = {x, m, y}, .out = {z})
 	JOB("gate gradient", OP_GATE_GRAD, 3, .nin = 3, .nout = 2, .in = {x, m, y}, .out = {z, dm[0]})
+	if (dev->gated_norms) {
+		JOB("gate and norm", OP_NORM, 4, .nin = 5, .nout = 3, .in = {x, m, m, m, y}, .out = {z, stats, w}, .attr.norm = {NORM_LAYER, 1, 1e-6})
+		JOB("their gradients", OP_NORM_GRAD, 6, .nin = 7, .nout = 5, .in = {z, x, stats, m, w, m, y}, .out = {w, dm[0], dm[1], v, dm[2]},
+		    .attr.norm = {NORM_LAYER, 1, 1e-6})
+	}
 	JOB("gelu", OP_UNARY, 2, .nin = 1, .nout = 1, .in = {x}, .out = {y}, .attr.unary = {UNARY_GELU_TANH})
 	JOB("gelu gradient", OP_UNARY_GRAD, 3, .nin = 2, .nout = 1, .in = {x, y}, .out = {z}, .attr.unary = {UNARY_GELU_TANH})
 	JOB("add", OP_ADD, 3, .nin = 2, .nout = 1, .in = {x, y}, .out = {z}, .attr = {.add = {1, 1}})
 #undef JOB
 	dev->release(dev, x.data), dev->release(dev, y.data), dev->release(dev, z.data), dev->release(dev, w.data);
 	dev->release(dev, stats.data), dev->release(dev, m.data), dev->release(dev, dm[0].data), dev->release(dev, dm[1].data);
+	dev->release(dev, dm[2].data), dev->release(dev, v.data);
 }
 
 /* An iteration of k-means over points in device memory, in the chunks of cluster/kmeans_device.c. */

@@ -1,8 +1,8 @@
 /* The product with compact weights by AMX tiles. Builds for older CPUs include it too; compact_isa() asks compact_amx_permitted() first.
  *
- * TDPBF16PS adds to a sum the products of 16 pairs of ks: those of the even ks and those of the odd ks are added up apart, by fused multiply-adds
- * from zero in ascending order, then both are added to each other, and the result to the sum, which goes on from one chunk of ks to the next. Subnormal numbers count as zero. (Intel, "Software
- * Developer's Manual", volume 2.) */
+ * TDPBF16PS adds to a sum the products of 16 pairs of ks: those of the even ks and those of the odd ks are added up apart, by fused
+ * multiply-adds from zero in ascending order, then both are added to each other, and the result to the sum, which goes on from one chunk of ks
+ * to the next. Subnormal numbers count as zero. (Intel, "Software Developer's Manual", volume 2.) */
 #include "kernels/compacttile.h"
 
 #if defined(__x86_64__)
@@ -21,17 +21,24 @@
 
 enum { TILE_ROWS = 16, DEEP = COMPACT_DEEP };
 
+#ifdef __linux__
+
 int compact_amx_permitted(void)
 {
-#ifdef __linux__
 	enum { REQUEST = 0x1023 /* ARCH_REQ_XCOMP_PERM */, TILES = 18 /* XFEATURE_XTILEDATA */, BF16 = 1 << 22, TILE = 1 << 24 };
 	unsigned a, b, c, d;
 
 	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & BF16) && (d & TILE) && !syscall(SYS_arch_prctl, REQUEST, TILES);
-#else
-	return 0;
-#endif
 }
+
+#else
+
+int compact_amx_permitted(void)
+{
+	return 0;
+}
+
+#endif
 
 /* All eight tiles have 16 rows of 64 bytes: four sums of 16 x 16, two of A and two of B. */
 TARGET static void amx_begin(void)

@@ -59,14 +59,21 @@ static int sums_rows(const struct job *s)
 	return s->ep && s->ep->row_sums;
 }
 
+#if defined(__x86_64__)
+
 static int reads_wide_rows_slowly(void)
 {
-#if defined(__x86_64__)
 	return __builtin_cpu_is("intel");
-#else
-	return 0;
-#endif
 }
+
+#else
+
+static int reads_wide_rows_slowly(void)
+{
+	return 0;
+}
+
+#endif
 
 /* Whether a weight gradient reads its chunks in place. */
 static int in_place(const struct gemm *g)

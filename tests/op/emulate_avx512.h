@@ -1,6 +1,6 @@
-/* The AVX-512 instructions of kernels/compact_avx512.c and avx512.h in plain C, so that a CPU without them can check that file: include this header, then the
- * file. Semantics: Intel's Software Developer's Manual. VDPBF16PS and VCVTNEPS2BF16 take subnormal numbers as zero and round to nearest even,
- * whatever MXCSR says. The functions are not inlined: the unrolled tiles would be slow to compile. */
+/* The AVX-512 instructions of kernels/compact_avx512.c and avx512.h in plain C, so that a CPU without them can check these files: include this
+ * header, then the file. Semantics: Intel's Software Developer's Manual. VDPBF16PS and VCVTNEPS2BF16 take subnormal numbers as zero and round to
+ * nearest even, whatever MXCSR says. The functions are not inlined: the unrolled tiles would be slow to compile. */
 #ifndef DDM_TESTS_EMULATE_AVX512_H
 #define DDM_TESTS_EMULATE_AVX512_H
 

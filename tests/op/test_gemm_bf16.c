@@ -1,6 +1,6 @@
-/* The product of bf16 numbers for training: its bits are those of the float product of the rounded matrices with the two ks of each pair exchanged,
- * for every transpose, size, pool and instruction set of this CPU; those of AMX's order of adding where it has AMX. Matrices lie in larger ones full of NaN, which must be neither read nor
- * written. */
+/* The product of bf16 numbers for training: its bits are those of the float product of the rounded matrices with the two ks of each pair
+ * exchanged, for every transpose, size, pool and instruction set of this CPU; those of AMX's order of adding where it has AMX. Matrices lie in
+ * larger ones full of NaN, which must be neither read nor written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

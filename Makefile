@@ -112,9 +112,9 @@ $(B)/%.f64.o: $(SRC)/%.c $(B)/flags
 	@echo "  CC $< (double)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -DREAL_IS_DOUBLE -c -o $@ $<
 # By far the longest to compile: their architectures at the same time.
-$(B)/kernels/attention.cu.o $(B)/kernels/attention_grad.cu.o $(B)/kernels/conv.cu.o: EXTRA_NVCC = --threads 0
-# Two blocks on a processor are worth more than what they spill.
-$(B)/kernels/groupnorm.cu.o: private SPILLS = -Xptxas -warn-spills
+$(addprefix $(B)/kernels/,attention.cu.o attention_grad.cu.o attention_head.cu.o conv.cu.o): EXTRA_NVCC = --threads 0
+# Two blocks on a processor are worth more than what they spill; and a spilled counter, read once a turn, costs less than a smaller tile.
+$(B)/kernels/groupnorm.cu.o $(B)/kernels/attention_head.cu.o: private SPILLS = -Xptxas -warn-spills
 # Tests compare these with the CPU to the bit, so nvcc must not contract a product and a sum into one rounding. The emulation of all others is
 # contracted where the processor can: a kernel that belongs here, and is not, fails its test there.
 UNCONTRACTED = guide muon noise optimizer sampling

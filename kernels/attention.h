@@ -3,7 +3,7 @@
  * folded in.
  *
  * A warp owns MT times 16 whole rows, so its scores can be operands of the next product without leaving their registers. Rows in shared memory
- * are padded by 8 elements, so that eight rows cover all banks. */
+ * are an odd number of 16 bytes apart in bfloat16, so that eight rows cover all banks. */
 #ifndef DDM_KERNELS_ATTENTION_H
 #define DDM_KERNELS_ATTENTION_H
 
@@ -16,9 +16,10 @@ static __device__ const float LOG2_E = 1.44269504088896340736f;
 /* DP: columns of a tile, d rounded up; BN: rows of a streamed tile. BYTES is at most 99 KB, which every supported GPU has per block. */
 template <class REAL, int DP_, int WARPS, int MT_, int BN_> struct tiles {
 	typedef REAL T;
-	static constexpr int DP = DP_, MT = MT_, BN = BN_, THREADS = WARPS * WARP, ROWS = 16 * MT, OWN = WARPS * ROWS, PITCH = DP + 8;
+	static constexpr int DP = DP_, MT = MT_, BN = BN_, THREADS = WARPS * WARP, ROWS = 16 * MT, OWN = WARPS * ROWS,
+			     PITCH = DP / 8 % 2 ? DP : DP + 8;
 	static constexpr size_t BYTES = (size_t)(OWN + 4 * BN) * PITCH * sizeof(T);
-	static_assert(BN % 16 == 0 && DP % 16 == 0, "fragments are 16 long");
+	static_assert(BN % 16 == 0 && DP % 8 == 0, "fragments are 16 long, the last one of a row 8 or 16");
 	static constexpr size_t GRAD_BYTES = BYTES + (size_t)OWN * PITCH * sizeof(T) + 4 * BN * sizeof(float);
 	static_assert(BYTES <= 99 << 10, "more shared memory than every processor has");
 };
@@ -110,6 +111,27 @@ static __device__ inline float bias_get(const struct attention &a, const struct 
 	return reals_get(a.bias, w.b * a.bias_stride[0] + w.h * a.bias_stride[1] + query * a.bias_stride[2] + key * a.bias_stride[3]);
 }
 
+/* What the last 8 columns of both add to scores. */
+template <class P> static __device__ inline void scores_tail(float c[P::MT][P::BN / 8][4], const typename P::T *x, const typename P::T *y)
+{
+	frag_a<typename P::T> f[P::MT];
+
+	UNROLL
+	for (int m = 0; m < P::MT; m++)
+		frag_load_half(&f[m], x + 16 * m * P::PITCH, P::PITCH);
+	UNROLL
+	for (int n = 0; n < P::BN; n += 16) {
+		frag_b<typename P::T> g[2];
+
+		frag_load_rows_half(g, y + n * P::PITCH, P::PITCH);
+		UNROLL
+		for (int m = 0; m < P::MT; m++) {
+			mma_half(c[m][n / 8], f[m], g[0]);
+			mma_half(c[m][n / 8 + 1], f[m], g[1]);
+		}
+	}
+}
+
 /* c (ROWS, BN) = x y^T of a warp's rows of x and all of y, both (.., DP). */
 template <class P> static __device__ inline void scores(float c[P::MT][P::BN / 8][4], const typename P::T *x, const typename P::T *y)
 {
@@ -120,7 +142,7 @@ template <class P> static __device__ inline void scores(float c[P::MT][P::BN / 8
 		for (int e = 0; e < 4; e++)
 			c[m][n][e] = 0;
 	UNROLL
-	for (int k = 0; k < P::DP; k += 16) {
+	for (int k = 0; k + 16 <= P::DP; k += 16) {
 		frag_a<typename P::T> f[P::MT];
 
 		UNROLL
@@ -138,6 +160,8 @@ template <class P> static __device__ inline void scores(float c[P::MT][P::BN / 8
 			}
 		}
 	}
+	if (P::DP % 16)
+		scores_tail<P>(c, x + P::DP - 8, y + P::DP - 8);
 }
 
 /* sum (ROWS, DP) += p (ROWS, BN) y (BN, DP) */
@@ -151,7 +175,7 @@ template <class P> static __device__ inline void weighted(float sum[P::MT][P::DP
 		for (int m = 0; m < P::MT; m++)
 			frag_of(&f[m], p[m][k / 8], p[m][k / 8 + 1]);
 		UNROLL
-		for (int n = 0; n < P::DP; n += 16) {
+		for (int n = 0; n + 16 <= P::DP; n += 16) {
 			frag_b<typename P::T> g[2];
 
 			frag_load_columns(g, y + k * P::PITCH + n, P::PITCH);
@@ -160,6 +184,14 @@ template <class P> static __device__ inline void weighted(float sum[P::MT][P::DP
 				mma(sum[m][n / 8], f[m], g[0]);
 				mma(sum[m][n / 8 + 1], f[m], g[1]);
 			}
+		}
+		if (P::DP % 16) {
+			frag_b<typename P::T> g;
+
+			frag_load_column(&g, y + k * P::PITCH + P::DP - 8, P::PITCH);
+			UNROLL
+			for (int m = 0; m < P::MT; m++)
+				mma(sum[m][P::DP / 8 - 1], f[m], g);
 		}
 	}
 }
@@ -246,6 +278,18 @@ static __device__ inline void tile_store(const struct side &s, const struct plac
 		if (col + 1 < a.d)
 			put_one(to + row * s.token + col + 1, y);
 	}
+}
+
+/* Store scale c to this warp's keys of the block's. */
+template <class P, bool ANY>
+static __device__ inline void keys_store(const struct side &s, float scale, const struct place &w, const float c[P::MT][P::DP / 8][4],
+                                         const struct attention &a)
+{
+	float factor[P::MT][2];
+
+	for (int m = 0; m < P::MT; m++)
+		factor[m][0] = factor[m][1] = scale;
+	tile_store<P, ANY>(s, w, w.first + (int)threadIdx.x / WARP * P::ROWS, a.s, c, factor, a);
 }
 
 static __device__ inline int64_t row_at(const struct side &s, const struct place &w, int64_t row)
@@ -362,6 +406,8 @@ template <class F, class T> static inline void by_width(const struct op_call *c,
 		F::template run<T, 32>(c, a, samples);
 	else if (a.d <= 64)
 		F::template run<T, 64>(c, a, samples);
+	else if (a.d <= 72)
+		F::template run<T, 72>(c, a, samples);
 	else if (a.d <= 80)
 		F::template run<T, 80>(c, a, samples);
 	else if (a.d <= 96)
@@ -379,6 +425,10 @@ template <class F> static inline void by_type(const struct op_call *c, const str
 	else
 		by_width<F, float>(c, a, q->shape[0]);
 }
+
+/* Launch the gradient as one kernel, in attention_head.cu. Returns 0 if there are too many keys for that, or too little shared memory; what it
+ * depends on is not the number of samples. */
+int attention_head_grad(const struct op_call *c, const struct attention &a, int64_t samples);
 
 static inline void take_bias(struct attention *a, const struct op_call *c, int i)
 {

@@ -1,12 +1,12 @@
-/* ATTENTION_GRAD on tensor cores. In one kernel blocks own keys (dk, dv), in another they own queries (dq). Both recompute the scores, but no sum
+/* ATTENTION_GRAD on tensor cores, where attention_head.cu does not do it. In one kernel blocks own keys (dk, dv), in another they own queries (dq). Both recompute the scores, but no sum
  * depends on the order of blocks. The first kernel computes transposed scores, so that they can be operands without leaving their registers. */
 #include "kernels/attention.h"
 
-/* As forward_tiles. */
-template <class T, int DP> struct key_tiles;
-template <int DP> struct key_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, DP <= 64 ? 2 : 1, 32> {
+/* As forward_tiles; with ANY there are fewer registers for the accumulators. */
+template <class T, int DP, bool ANY = false> struct key_tiles;
+template <int DP, bool ANY> struct key_tiles<uint16_t, DP, ANY> : tiles<uint16_t, DP, 4, DP <= (ANY ? 64 : 72) ? 2 : 1, 32> {
 };
-template <int DP> struct key_tiles<float, DP> : tiles<float, DP, DP <= 96 ? 4 : 2, 1, 16> {
+template <int DP, bool ANY> struct key_tiles<float, DP, ANY> : tiles<float, DP, DP <= 96 ? 4 : 2, 1, 16> {
 };
 template <class T, int DP> struct query_tiles;
 template <int DP> struct query_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, DP <= 96 ? 2 : 1, DP == 96 ? 16 : 32> {
@@ -122,9 +122,9 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 	SHARED_BYTES(shared);
 	constexpr int STREAMED = P::BN * P::PITCH;
 	const struct place w = place_of<P>(a, a.s, 0);
-	const int mine = w.first + (int)threadIdx.x / WARP * P::ROWS, begin = a.causal ? w.first / P::BN * P::BN : 0, queries = (int)a.t;
+	const int begin = a.causal ? w.first / P::BN * P::BN : 0, queries = (int)a.t;
 	T *k = (T *)shared, *v = k + P::OWN * P::PITCH, *stage = v + P::OWN * P::PITCH;
-	float *stats = (float *)(stage + 4 * STREAMED), dk[P::MT][P::DP / 8][4] = {}, dv[P::MT][P::DP / 8][4] = {}, factor[P::MT][2];
+	float *stats = (float *)(stage + 4 * STREAMED), dk[P::MT][P::DP / 8][4] = {}, dv[P::MT][P::DP / 8][4] = {};
 
 	if (begin < queries) {
 		tile_load<P, ANY, P::OWN>(k, a.k, w, w.first, (int)a.s, a);
@@ -133,9 +133,8 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 		tile_load<P, ANY, P::BN>(stage + STREAMED, a.dy, w, begin, (int)a.t, a);
 		stats_store<P>(stats, stats_read<P>(a, w, begin));
 	}
-	k += (mine - w.first) * P::PITCH;
-	v += (mine - w.first) * P::PITCH;
 	for (int query = begin, turn = 0; query < queries; query += P::BN, turn = !turn) {
+		const int own = opaque((int)threadIdx.x) / WARP * P::ROWS, mine = w.first + own; /* not kept from turn to turn */
 		T *q = stage + turn * 2 * STREAMED, *next = stage + !turn * 2 * STREAMED;
 		const float *lse = stats + turn * 2 * P::BN;
 		struct query_stats following = {};
@@ -148,15 +147,11 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 			following = stats_read<P>(a, w, query + P::BN);
 		}
 		if (mine < a.s && !(a.causal && query + P::BN <= mine))
-			key_turn<P, ANY>(dk, dv, a, w, mine, query, k, v, q, lse);
+			key_turn<P, ANY>(dk, dv, a, w, mine, query, k + own * P::PITCH, v + own * P::PITCH, q, lse);
 		stats_store<P>(stats + !turn * 2 * P::BN, following);
 	}
-	for (int m = 0; m < P::MT; m++)
-		factor[m][0] = factor[m][1] = a.scale;
-	tile_store<P, ANY>(a.dk, w, mine, a.s, dk, factor, a);
-	for (int m = 0; m < P::MT; m++)
-		factor[m][0] = factor[m][1] = 1;
-	tile_store<P, ANY>(a.dv, w, mine, a.s, dv, factor, a);
+	keys_store<P, ANY>(a.dk, a.scale, w, dk, a);
+	keys_store<P, ANY>(a.dv, 1, w, dv, a);
 }
 
 /* dq. Rows are queries, columns are keys. */
@@ -268,14 +263,22 @@ static __global__ void wide_grad_queries(struct attention a, int64_t all)
 struct backward {
 	template <class T, int DP> static void run(const struct op_call *c, const struct attention &a, int64_t samples)
 	{
-		typedef key_tiles<T, DP> K;
 		typedef query_tiles<T, DP> Q;
-		static_assert(K::GRAD_BYTES <= 99 << 10 && Q::GRAD_BYTES <= 99 << 10, "more shared memory than every processor has");
-		const auto keys = is_any(a) ? attention_grad_keys<K, true> : attention_grad_keys<K, false>;
+		static_assert(Q::GRAD_BYTES <= 99 << 10, "more shared memory than every processor has");
 		const auto queries = is_any(a) ? attention_grad_queries<Q, true> : attention_grad_queries<Q, false>;
 
-		LAUNCH_SHARED(c, keys, blocks_of<K>(a, samples, a.s), K::THREADS, K::GRAD_BYTES, a);
+		if (is_any(a))
+			keys<key_tiles<T, DP, true>, true>(c, a, samples);
+		else
+			keys<key_tiles<T, DP>, false>(c, a, samples);
 		LAUNCH_SHARED(c, queries, blocks_of<Q>(a, samples, a.t), Q::THREADS, Q::GRAD_BYTES, a);
+	}
+	template <class P, bool ANY> static void keys(const struct op_call *c, const struct attention &a, int64_t samples)
+	{
+		const auto run = attention_grad_keys<P, ANY>;
+
+		static_assert(P::GRAD_BYTES <= 99 << 10, "more shared memory than every processor has");
+		LAUNCH_SHARED(c, run, blocks_of<P>(a, samples, a.s), P::THREADS, P::GRAD_BYTES, a);
 	}
 	static void wide(const struct op_call *c, const struct attention &a, int64_t samples)
 	{
@@ -301,6 +304,8 @@ static void attention_grad_run(const struct op_call *c)
 	a.dv = side_of(&c->out[2], &a.packed);
 	a.delta = (float *)c->scratch;
 	take_bias(&a, c, 6);
+	if (attention_head_grad(c, a, c->in[1].shape[0]))
+		return;
 	if (a.packed && a.d % PACK == 0)
 		LAUNCH(c, attention_delta_packs, blocks_for(rows * WARP / 2), BLOCK, a, rows);
 	else

@@ -30,6 +30,7 @@ struct piece {
 struct cuda {
 	struct device device;
 	int index;
+	size_t shared; /* most bytes of shared memory of a block */
 	char name[320];
 	cudaStream_t stream[STREAMS];
 	struct stage stage[STREAMS][STAGES];
@@ -88,6 +89,11 @@ int cuda_shared(const struct op_call *c, const void *kernel, size_t bytes)
 	return bytes <= 48 << 10 ? 0
 	                         : check(cuda_of(c->device), cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
 	                                 "a kernel's shared memory");
+}
+
+size_t cuda_shared_limit(const struct op_call *c)
+{
+	return cuda_of(c->device)->shared;
 }
 
 /* Record an error of a library that works on this device. */
@@ -570,6 +576,7 @@ extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *
 		return NULL;
 	c = (struct cuda *)mem_zalloc(1, sizeof *c);
 	c->index = index;
+	c->shared = p.sharedMemPerBlockOptin;
 	snprintf(c->name, sizeof c->name, "cuda:%d (%s)", index, p.name);
 	fill_table(&c->device);
 	c->device.name = c->name;

@@ -8,11 +8,13 @@
  *	C (16, 8)  float    c[2 r + i]  row g + 8 r, column 2 t + i
  *	A (16, 16) bfloat16 a[r + 2 k]  row g + 8 r, columns 8 k + 2 t (lower half) and 8 k + 2 t + 1
  *	B (16, 8)  bfloat16 b[k]        rows 8 k + 2 t (lower half) and 8 k + 2 t + 1, column g
+ *	A (16, 8)  bfloat16 a[r]        as A (16, 16) with k = 0; B (8, 8) likewise
  *	A (16, 8)  tf32     a[r + 2 k]  row g + 8 r, column t + 4 k
  *	B (8, 8)   tf32     b[k]        row t + 4 k, column g
  *
  * ldmatrix reads four 8 x 8 matrices of 16-bit elements; lane 8 m + row holds the address of that row of matrix m. A lane receives row g,
- * columns 2 t and 2 t + 1, of each matrix; transposed, rows 2 t and 2 t + 1 of column g. */
+ * columns 2 t and 2 t + 1, of each matrix; transposed, rows 2 t and 2 t + 1 of column g. ldmatrix_two reads two, by the addresses of lanes 0 to
+ * 15. */
 #ifndef DDM_KERNELS_MMA_H
 #define DDM_KERNELS_MMA_H
 
@@ -30,6 +32,14 @@ static __device__ inline void mma_bf16(float c[4], const uint32_t a[4], const ui
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
 	             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* c (16, 8) += a (16, 8) b (8, 8) */
+static __device__ inline void mma_bf16_half(float c[4], const uint32_t a[2], uint32_t b)
+{
+	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+	             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	             : "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
 /* c (16, 8) += a (16, 8) b (8, 8), using the upper 19 bits of a and b. */
@@ -53,6 +63,22 @@ static __device__ inline void ldmatrix_trans(uint32_t x[4], const uint16_t *row)
 {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
 	             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+	             : "r"((unsigned)__cvta_generic_to_shared(row))
+	             : "memory");
+}
+
+static __device__ inline void ldmatrix_two(uint32_t x[2], const uint16_t *row)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+	             : "=r"(x[0]), "=r"(x[1])
+	             : "r"((unsigned)__cvta_generic_to_shared(row))
+	             : "memory");
+}
+
+static __device__ inline void ldmatrix_two_trans(uint32_t x[2], const uint16_t *row)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+	             : "=r"(x[0]), "=r"(x[1])
 	             : "r"((unsigned)__cvta_generic_to_shared(row))
 	             : "memory");
 }
@@ -199,6 +225,54 @@ static __device__ inline void frag_load_columns(frag_b<float> b[2], const float 
 				b[n].x[2 * k + i] = p[(k * 8 + i) * pitch + n * 8];
 }
 
+/* Load one B (16, 8) from a tile that holds its rows. */
+static __device__ inline void frag_load_column(frag_b<uint16_t> *b, const uint16_t *tile, int pitch)
+{
+	ldmatrix_two_trans(b->x, tile + warp_lane() % 16 * pitch);
+}
+
+static __device__ inline void frag_load_column(frag_b<float> *b, const float *tile, int pitch)
+{
+	const float *p = tile + warp_lane() % 4 * 2 * pitch + warp_lane() / 4;
+
+	for (int k = 0; k < 2; k++)
+		for (int i = 0; i < 2; i++)
+			b->x[2 * k + i] = p[(k * 8 + i) * pitch];
+}
+
+/* For mma_half: load A (16, 8) from a tile that holds its rows, and two B (8, 8) from a tile that holds the transpose of B. The rest of the
+ * fragments is not set. */
+static __device__ inline void frag_load_half(frag_a<uint16_t> *a, const uint16_t *tile, int pitch)
+{
+	ldmatrix_two(a->x, tile + warp_lane() % 16 * pitch);
+}
+
+static __device__ inline void frag_load_half(frag_a<float> *a, const float *tile, int pitch)
+{
+	const float *p = tile + warp_lane() / 4 * pitch + warp_lane() % 4 * 2;
+
+	for (int r = 0; r < 2; r++)
+		for (int i = 0; i < 2; i++)
+			a->x[2 * r + i] = p[r * 8 * pitch + i];
+}
+
+static __device__ inline void frag_load_rows_half(frag_b<uint16_t> b[2], const uint16_t *tile, int pitch)
+{
+	uint32_t x[2];
+
+	ldmatrix_two(x, tile + warp_lane() % 16 * pitch);
+	b[0].x[0] = x[0], b[1].x[0] = x[1];
+}
+
+static __device__ inline void frag_load_rows_half(frag_b<float> b[2], const float *tile, int pitch)
+{
+	const float *p = tile + warp_lane() / 4 * pitch + warp_lane() % 4 * 2;
+
+	for (int n = 0; n < 2; n++)
+		for (int i = 0; i < 2; i++)
+			b[n].x[i] = p[n * 8 * pitch + i];
+}
+
 /* Make A (16, 16) of two neighbouring accumulators. */
 static __device__ inline void frag_of(frag_a<uint16_t> *a, const float left[4], const float right[4])
 {
@@ -229,26 +303,41 @@ static __device__ inline float tf32_high(float x)
 }
 
 /* A float is split into two tf32, which loses 2 bits; the product of the low parts is smaller and omitted. The order of k within a product is
- * arbitrary, so columns 2 t and 2 t + 1, which the lane holds, are used as slots t and t + 4 of the instruction. */
+ * arbitrary, so columns 2 t and 2 t + 1, which the lane holds, are used as slots t and t + 4 of the instruction. k: which half of the columns. */
+static __device__ inline void mma_slots(float c[4], const frag_a<float> &a, const frag_b<float> &b, int k)
+{
+	float high[4], low[4], b_high[2], b_low[2];
+
+	for (int i = 0; i < 4; i++) {
+		float x = a.x[4 * k + i % 2 * 2 + i / 2];
+
+		high[i] = tf32_high(x);
+		low[i] = x - high[i];
+	}
+	for (int i = 0; i < 2; i++) {
+		b_high[i] = tf32_high(b.x[2 * k + i]);
+		b_low[i] = b.x[2 * k + i] - b_high[i];
+	}
+	mma_tf32(c, low, b_high);
+	mma_tf32(c, high, b_low);
+	mma_tf32(c, high, b_high);
+}
+
 static __device__ inline void mma(float c[4], const frag_a<float> &a, const frag_b<float> &b)
 {
-	for (int k = 0; k < 2; k++) {
-		float high[4], low[4], b_high[2], b_low[2];
+	for (int k = 0; k < 2; k++)
+		mma_slots(c, a, b, k);
+}
 
-		for (int i = 0; i < 4; i++) {
-			float x = a.x[4 * k + i % 2 * 2 + i / 2];
+/* c (16, 8) += a (16, 8) b (8, 8): the first 8 columns of a, the first 8 rows of b. */
+static __device__ inline void mma_half(float c[4], const frag_a<uint16_t> &a, const frag_b<uint16_t> &b)
+{
+	mma_bf16_half(c, a.x, b.x[0]);
+}
 
-			high[i] = tf32_high(x);
-			low[i] = x - high[i];
-		}
-		for (int i = 0; i < 2; i++) {
-			b_high[i] = tf32_high(b.x[2 * k + i]);
-			b_low[i] = b.x[2 * k + i] - b_high[i];
-		}
-		mma_tf32(c, low, b_high);
-		mma_tf32(c, high, b_low);
-		mma_tf32(c, high, b_high);
-	}
+static __device__ inline void mma_half(float c[4], const frag_a<float> &a, const frag_b<float> &b)
+{
+	mma_slots(c, a, b, 0);
 }
 
 #endif

@@ -7,7 +7,20 @@
 
 #include <math.h>
 
-enum { EMULATED_SHARED = 99 << 10, /* most bytes of a block on consumer GPUs; data centre GPUs have more */ EMULATED_COPIES = 256 };
+enum { EMULATED_SHARED = 227 << 10 /* of a block of the H100 */, EMULATED_COPIES = 256 };
+
+/* The most that a block may have. A launch that has not asked for it has at most 99 KB, as on every supported GPU. */
+extern "C" {
+inline size_t emulated_shared_limit = EMULATED_SHARED;
+}
+inline int emulated_shared_asked;
+
+struct op_call;
+static inline size_t cuda_shared_limit(const struct op_call *)
+{
+	emulated_shared_asked = 1;
+	return emulated_shared_limit;
+}
 
 struct emulated_lane_state {
 	int turn; /* which offer is written next; other lanes may still read the one before */
@@ -120,6 +133,21 @@ static inline void mma_bf16(float c[4], const uint32_t a[4], const uint32_t b[2]
 	emulated_product<16>(c, x, y);
 }
 
+static inline void mma_bf16_half(float c[4], const uint32_t a[2], uint32_t b)
+{
+	const uint32_t a4[4] = {a[0], a[1]}, b2[2] = {b};
+	int turn = emulated_offer(a4, b2), g = emulated_lane() / 4, t = emulated_lane() % 4;
+	double x[2][8], y[2][8];
+
+	for (int lane = 0; lane < 4; lane++)
+		for (int i = 0; i < 2; i++)
+			for (int k = 0; k < 2; k++) {
+				x[i][2 * lane + k] = (double)emulated_half(EMULATED_OFFER(g * 4 + lane).a[i], k);
+				y[i][2 * lane + k] = (double)emulated_half(EMULATED_OFFER((2 * t + i) * 4 + lane).b[0], k);
+			}
+	emulated_product<8>(c, x, y);
+}
+
 static inline void mma_tf32(float c[4], const float a[4], const float b[2])
 {
 	int turn = emulated_offer(a, b), g = emulated_lane() / 4, t = emulated_lane() % 4;
@@ -137,7 +165,7 @@ static inline void mma_tf32(float c[4], const float a[4], const float b[2])
 	emulated_product<8>(c, x, y);
 }
 
-static inline void emulated_rows(uint32_t x[4], const uint16_t *row, int trans)
+static inline void emulated_rows(uint32_t *x, int matrices, const uint16_t *row, int trans)
 {
 	emulated_lane_state *s = emulated_self();
 	int turn = s->turn, g = emulated_lane() / 4, t = emulated_lane() % 4;
@@ -149,7 +177,7 @@ static inline void emulated_rows(uint32_t x[4], const uint16_t *row, int trans)
 	s->offer[turn].row = row;
 	s->turn = !turn;
 	__syncwarp();
-	for (int m = 0; m < 4; m++) {
+	for (int m = 0; m < matrices; m++) {
 		uint16_t low, high;
 
 		if (trans) {
@@ -165,12 +193,22 @@ static inline void emulated_rows(uint32_t x[4], const uint16_t *row, int trans)
 
 static inline void ldmatrix(uint32_t x[4], const uint16_t *row)
 {
-	emulated_rows(x, row, 0);
+	emulated_rows(x, 4, row, 0);
 }
 
 static inline void ldmatrix_trans(uint32_t x[4], const uint16_t *row)
 {
-	emulated_rows(x, row, 1);
+	emulated_rows(x, 4, row, 1);
+}
+
+static inline void ldmatrix_two(uint32_t x[2], const uint16_t *row)
+{
+	emulated_rows(x, 2, row, 0);
+}
+
+static inline void ldmatrix_two_trans(uint32_t x[2], const uint16_t *row)
+{
+	emulated_rows(x, 2, row, 1);
 }
 
 static inline float exp2_fast(float x)
@@ -207,9 +245,9 @@ static inline void copy_wait(void)
 #define SHARED_BYTES(name) unsigned char *name = emulated_shared
 
 /* Shared memory is NaN at the first block and keeps its contents from block to block. Writes beyond `bytes` and unfinished copies abort. */
-template <class F> static inline void emulate_shared(dim3 grid, dim3 block, size_t bytes, F body)
+template <class F> static inline void emulate_shared(dim3 grid, dim3 block, size_t bytes, int asked, F body)
 {
-	if (bytes > EMULATED_SHARED) {
+	if (bytes > (asked ? emulated_shared_limit : 99 << 10)) {
 		fprintf(stderr, "emulated kernel: %zu bytes of shared memory\n", bytes);
 		abort();
 	}
@@ -230,7 +268,10 @@ template <class F> static inline void emulate_shared(dim3 grid, dim3 block, size
 template <class K, class... A>
 static inline void emulated_launch_shared(const struct op_call *c, dim3 grid, dim3 block, size_t bytes, K kernel, A... a)
 {
-	emulated_later(c, [=] { emulate_shared(grid, block, bytes, [=] { kernel(a...); }); });
+	const int asked = emulated_shared_asked;
+
+	emulated_shared_asked = 0;
+	emulated_later(c, [=] { emulate_shared(grid, block, bytes, asked, [=] { kernel(a...); }); });
 }
 
 #define LAUNCH_SHARED(call, kernel, grid, block, bytes, ...) \

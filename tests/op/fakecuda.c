@@ -626,7 +626,7 @@ cudaError_t cudaSetDevice(int index)
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int index)
 {
 	(void)index;
-	*p = (struct cudaDeviceProp){"Fake", 9, 0, 132};
+	*p = (struct cudaDeviceProp){"Fake", 9, 0, 132, FAKE_SHARED};
 	return cudaSuccess;
 }
 

@@ -49,6 +49,7 @@
 #define cuda_stream fake_cuda_stream
 #define cuda_launched fake_cuda_launched
 #define cuda_shared fake_cuda_shared
+#define cuda_shared_limit fake_cuda_shared_limit
 #define cudaFuncSetAttribute fake_cudaFuncSetAttribute
 
 #ifdef __cplusplus
@@ -81,6 +82,7 @@ typedef struct fake_graph *cudaGraph_t, *cudaGraphExec_t;
 struct cudaDeviceProp {
 	char name[256];
 	int major, minor, multiProcessorCount;
+	size_t sharedMemPerBlockOptin;
 };
 
 struct cudaFuncAttributes {
@@ -145,6 +147,7 @@ struct err;
 struct op_call;
 struct device *device_fake_cuda(int index, struct pool *pool, struct err *e);
 int cuda_shared(const struct op_call *c, const void *kernel, size_t bytes);
+size_t cuda_shared_limit(const struct op_call *c);
 
 #ifdef __cplusplus
 }

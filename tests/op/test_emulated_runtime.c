@@ -367,6 +367,7 @@ static void shared_memory(void **state)
 	(void)state;
 	assert_int_equal(cuda_shared(&c, dir, 48 << 10), 0);
 	assert_int_equal(cuda_shared(&c, dir, 99 << 10), 0);
+	assert_int_equal(cuda_shared(&c, dir, cuda_shared_limit(&c)), 0);
 	well(d);
 	assert_int_equal(cuda_shared(&c, dir, FAKE_SHARED + 1), -1);
 	assert_int_equal(d->sync(d, &e), -1);

@@ -40,8 +40,8 @@ NVCC_FLAGS = -std=c++17 -O3 $(NVCC_ARCH) -Xcompiler -fPIE,-fno-exceptions,-fno-r
 LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
 ONCE_C = $(filter $(addprefix $(SRC)/kernels/,array.c cpu.c device.c deviceopen.c peak.c probe.c profile.c compact.c compactrun.c \
-	compact_portable.c compact_avx512.c compact_amx.c gemm_bf16.c attention_bf16.c cublaslt.c cublaslt_choose.c cublaslt_file.c cublaslt_log.c \
-	cublaslt_open.c),$(KERN_C))
+	compact_portable.c compact_avx512.c compact_amx.c gemm_bf16.c attention_bf16.c cublaslt.c cublaslt_choose.c cublaslt_file.c \
+	cublaslt_log.c cublaslt_open.c cudnn.c cudnn_file.c cudnn_graph.c cudnn_open.c),$(KERN_C))
 TWICE_C = $(filter-out $(ONCE_C),$(KERN_C))
 CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
 LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f32.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
@@ -77,7 +77,7 @@ WHOLE = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/test_*.c))
 CUDA_BENCH = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/bench_*.c))
 CUDA_TESTS = $(REMOTE) $(WHOLE)
 
-OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o \
+OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/op/fakednn.o \
 	$(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o $(EMULATED) \
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o $(B)/tests/cuda/wholestep.o
 
@@ -139,9 +139,11 @@ EMULATING = $(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-con
 # gcc contracts only among its expensive optimizations.
 CONTRACTED = $(if $(shell $(CC) $(ARCH_FLAGS) -dM -E -x c /dev/null | grep -E '__FMA__|__ARM_FEATURE_FMA'),$(ARCH_FLAGS) \
 	-ffp-contract=fast -fexpensive-optimizations)
-EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,$(filter-out %/cuda.cu %/cublaslt_cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
-$(filter $(B)/tests/op/test_emulated% $(B)/tests/op/test_product,$(TESTS)): $(EMULATED)
+EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,\
+	$(filter-out %/cuda.cu %/cublaslt_cuda.cu %/cudnn_cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
+$(filter $(B)/tests/op/test_emulated% $(B)/tests/op/test_product $(B)/tests/op/test_cudnn,$(TESTS)): $(EMULATED)
 $(B)/tests/op/test_product $(B)/tests/op/test_cublaslt: $(B)/tests/op/fakelt.o
+$(B)/tests/op/test_cudnn: $(B)/tests/op/fakednn.o
 $(B)/tests/op/test_emulated_residual: $(B)/tests/cuda/wholestep.o
 # The CUDA device on a stand-in for the runtime.
 $(B)/tests/op/test_emulated_runtime: $(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o

@@ -9,6 +9,7 @@
 #include "file/filehash.h"
 #include "file/fileio.h"
 #include "kernels/cublaslt.h"
+#include "kernels/cudnn.h"
 
 enum { LARGE = 1 << 26 }; /* least bytes of a file whose hash is cached */
 
@@ -34,6 +35,8 @@ int keep_tuning(struct device *d)
 
 	if (kept)
 		cublaslt_tune_in(d->cublaslt, dir);
+	if (kept && d->cudnn)
+		cudnn_tune_in(d->cudnn, dir);
 	mem_free(dir);
 	return kept;
 }

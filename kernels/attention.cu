@@ -159,7 +159,7 @@ struct forward {
 	}
 };
 
-static void attention_run(const struct op_call *c)
+static struct attention forward_of(const struct op_call *c)
 {
 	struct attention a = attention_of(c, &c->in[0], &c->in[1], &c->out[1]);
 
@@ -168,9 +168,31 @@ static void attention_run(const struct op_call *c)
 	a.v = side_of(&c->in[2], &a.packed);
 	a.o = side_of(&c->out[0], &a.packed);
 	take_bias(&a, c, 3);
-	by_type<forward>(c, a, &c->in[0]);
+	return a;
+}
+
+static void own_forward(void *call)
+{
+	const struct own_call *o = (const struct own_call *)call;
+
+	by_type<forward>(o->c, *o->a, &o->c->in[0]);
+}
+
+static void attention_run(const struct op_call *c)
+{
+	struct attention a = forward_of(c);
+	struct own_call call = {c, &a, c->in[0].shape[0]};
+
+	if (!library_run(c, a, call.samples, 0, own_forward, 0))
+		own_forward(&call);
+}
+
+static size_t attention_scratch(const struct op_call *c, int workers)
+{
+	(void)workers;
+	return library_scratch(c, forward_of(c), c->in[0].shape[0], 0, 0);
 }
 
 extern "C" {
-extern const struct kernel kernel_attention_cuda = {attention_run, NULL};
+extern const struct kernel kernel_attention_cuda = {attention_run, attention_scratch};
 }

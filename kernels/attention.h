@@ -11,6 +11,10 @@
 
 #include <math.h>
 
+extern "C" {
+#include "kernels/cudnn.h"
+}
+
 static __device__ const float LOG2_E = 1.44269504088896340736f;
 
 /* DP: columns of a tile, d rounded up; BN: rows of a streamed tile. BYTES is at most 99 KB, which every supported GPU has per block. */
@@ -383,6 +387,60 @@ static inline struct attention attention_of(const struct op_call *c, const struc
 	a.lse.head = lse->stride[1];
 	a.lse.token = lse->stride[2];
 	return a;
+}
+
+static inline struct cudnn_side library_side(const struct side &s)
+{
+	struct cudnn_side x = {s.p, s.sample, s.token, s.head};
+
+	return x;
+}
+
+static inline struct cudnn_attention library_pass(const struct attention &a, int64_t samples, int grad)
+{
+	struct cudnn_attention p = {};
+
+	p.grad = grad;
+	p.samples = samples, p.t = a.t, p.s = a.s, p.heads = a.heads, p.d = a.d;
+	p.scale = a.scale;
+	p.q = library_side(a.q), p.k = library_side(a.k), p.v = library_side(a.v), p.o = library_side(a.o);
+	p.dy = library_side(a.dy), p.dq = library_side(a.dq), p.dk = library_side(a.dk), p.dv = library_side(a.dv);
+	p.lse = (float *)a.lse.a.p;
+	p.lse_sample = a.lse.sample, p.lse_head = a.lse.head, p.lse_token = a.lse.token;
+	return p;
+}
+
+/* Whether cuDNN may compute it: rows are whole words in bfloat16, without bias or mask. */
+static inline int library_has(const struct op_call *c, const struct attention &a)
+{
+	return c->device && c->device->cudnn && !c->device->invariant && a.bf16 && !a.lse.a.bf16 && a.packed && !a.bias.p && !a.causal;
+}
+
+/* Bytes of scratch for it with this many samples or fewer, behind `own` bytes. */
+static inline size_t library_scratch(const struct op_call *c, const struct attention &a, int64_t samples, int grad, size_t own)
+{
+	const struct cudnn_attention p = library_pass(a, samples, grad);
+	const size_t bytes = library_has(c, a) ? cudnn_most_workspace(&p) : 0;
+
+	return bytes ? own + CUBLASLT_ALIGN + bytes : own;
+}
+
+/* A call for our kernels, which cuDNN times its own against. */
+struct own_call {
+	const struct op_call *c;
+	const struct attention *a;
+	int64_t samples;
+};
+
+/* Returns whether cuDNN computes it. own: submits our kernels, which use `bytes` of scratch; its argument is an own_call. */
+static inline int library_run(const struct op_call *c, const struct attention &a, int64_t samples, int grad, void (*own)(void *call), size_t bytes)
+{
+	const struct cudnn_attention p = library_pass(a, samples, grad);
+	struct own_call call = {c, &a, samples};
+	const struct cudnn_own ours = {own, &call};
+	const uintptr_t at = ((uintptr_t)c->scratch + bytes + CUBLASLT_ALIGN - 1) / CUBLASLT_ALIGN * CUBLASLT_ALIGN;
+
+	return library_has(c, a) && cudnn_run(c->device->cudnn, c->stream, &p, &ours, (void *)at);
 }
 
 template <class P> static inline unsigned blocks_of(const struct attention &a, int64_t samples, int64_t rows)

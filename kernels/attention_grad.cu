@@ -1,5 +1,6 @@
-/* ATTENTION_GRAD on tensor cores, where attention_head.cu does not do it. In one kernel blocks own keys (dk, dv), in another they own queries (dq). Both recompute the scores, but no sum
- * depends on the order of blocks. The first kernel computes transposed scores, so that they can be operands without leaving their registers. */
+/* ATTENTION_GRAD on tensor cores, where attention_head.cu does not do it. In one kernel blocks own keys (dk, dv), in another they own queries (dq).
+ * Both recompute the scores, but no sum depends on the order of blocks. The first kernel computes transposed scores, so that they can be operands
+ * without leaving their registers. */
 #include "kernels/attention.h"
 
 /* As forward_tiles; with ANY there are fewer registers for the accumulators. */
@@ -289,10 +290,9 @@ struct backward {
 	}
 };
 
-static void attention_grad_run(const struct op_call *c)
+static struct attention gradient_of(const struct op_call *c)
 {
 	struct attention a = attention_of(c, &c->in[1], &c->in[2], &c->in[5]);
-	int64_t rows = c->in[1].shape[0] * a.heads * a.t;
 
 	a.dy = side_of(&c->in[0], &a.packed);
 	a.q = side_of(&c->in[1], &a.packed);
@@ -304,7 +304,22 @@ static void attention_grad_run(const struct op_call *c)
 	a.dv = side_of(&c->out[2], &a.packed);
 	a.delta = (float *)c->scratch;
 	take_bias(&a, c, 6);
-	if (attention_head_grad(c, a, c->in[1].shape[0]))
+	return a;
+}
+
+static size_t delta_bytes(const struct op_call *c)
+{
+	return (size_t)(c->in[1].shape[0] * c->in[1].shape[1] * c->in[1].shape[2]) * sizeof(float);
+}
+
+static void own_gradient(void *call)
+{
+	const struct own_call *o = (const struct own_call *)call;
+	const struct op_call *c = o->c;
+	const struct attention &a = *o->a;
+	const int64_t rows = o->samples * a.heads * a.t;
+
+	if (attention_head_grad(c, a, o->samples))
 		return;
 	if (a.packed && a.d % PACK == 0)
 		LAUNCH(c, attention_delta_packs, blocks_for(rows * WARP / 2), BLOCK, a, rows);
@@ -313,10 +328,19 @@ static void attention_grad_run(const struct op_call *c)
 	by_type<backward>(c, a, &c->in[1]);
 }
 
+static void attention_grad_run(const struct op_call *c)
+{
+	struct attention a = gradient_of(c);
+	struct own_call call = {c, &a, c->in[1].shape[0]};
+
+	if (!library_run(c, a, call.samples, 1, own_gradient, delta_bytes(c)))
+		own_gradient(&call);
+}
+
 static size_t attention_grad_scratch(const struct op_call *c, int workers)
 {
 	(void)workers;
-	return (size_t)(c->in[1].shape[0] * c->in[1].shape[1] * c->in[1].shape[2]) * sizeof(float);
+	return library_scratch(c, gradient_of(c), c->in[1].shape[0], 1, delta_bytes(c));
 }
 
 extern "C" {

@@ -143,6 +143,11 @@ extern "C" struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struc
 	return c;
 }
 
+extern "C" const struct cublaslt_host *cublaslt_cuda_host(const struct cublaslt_cuda *c)
+{
+	return &c->host;
+}
+
 extern "C" void cublaslt_cuda_free(struct cublaslt_cuda *c)
 {
 	if (!c)

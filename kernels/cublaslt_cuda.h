@@ -11,6 +11,8 @@ struct cudaDeviceProp;
  * is missing; there is no slower substitute. Caller frees with cublaslt_cuda_free, before the streams. */
 struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struct cudaDeviceProp *gpu, void *const *stream,
                                         void (*failed)(struct device *d, const struct err *e), struct err *e);
+/* The table of functions, as long as c. */
+const struct cublaslt_host *cublaslt_cuda_host(const struct cublaslt_cuda *c);
 void cublaslt_cuda_free(struct cublaslt_cuda *c); /* NULL is allowed */
 
 #endif

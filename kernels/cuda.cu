@@ -9,6 +9,7 @@
 extern "C" {
 #include "core/mem.h"
 #include "kernels/cublaslt_cuda.h"
+#include "kernels/cudnn_cuda.h"
 #include "kernels/cudadevice.h"
 #include "kernels/probe.h"
 }
@@ -29,8 +30,6 @@ struct piece {
 
 struct cuda {
 	struct device device;
-	int index;
-	size_t shared; /* most bytes of shared memory of a block */
 	char name[320];
 	cudaStream_t stream[STREAMS];
 	struct stage stage[STREAMS][STAGES];
@@ -41,6 +40,7 @@ struct cuda {
 	uint64_t used, most;
 	double peak, copy;
 	struct cublaslt_cuda *cublaslt;
+	struct cudnn_cuda *cudnn;
 	int capturing;
 	char capture_error[sizeof(((struct device *)0)->uncaptured)]; /* why the current capture failed; empty: it has not */
 };
@@ -89,11 +89,6 @@ int cuda_shared(const struct op_call *c, const void *kernel, size_t bytes)
 	return bytes <= 48 << 10 ? 0
 	                         : check(cuda_of(c->device), cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
 	                                 "a kernel's shared memory");
-}
-
-size_t cuda_shared_limit(const struct op_call *c)
-{
-	return cuda_of(c->device)->shared;
 }
 
 /* Record an error of a library that works on this device. */
@@ -443,6 +438,7 @@ static void cuda_close(struct device *d)
 	struct cuda *c = cuda_of(d);
 
 	cudaDeviceSynchronize();
+	cudnn_cuda_free(c->cudnn);
 	cublaslt_cuda_free(c->cublaslt);
 	for (int i = 0; i < STREAMS; i++) {
 		for (int k = 0; k < STAGES; k++) {
@@ -575,8 +571,7 @@ extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *
 	if (runs_here(&p, e))
 		return NULL;
 	c = (struct cuda *)mem_zalloc(1, sizeof *c);
-	c->index = index;
-	c->shared = p.sharedMemPerBlockOptin;
+	c->device.shared = p.sharedMemPerBlockOptin;
 	snprintf(c->name, sizeof c->name, "cuda:%d (%s)", index, p.name);
 	fill_table(&c->device);
 	c->device.name = c->name;
@@ -592,5 +587,6 @@ extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *
 		cuda_close(&c->device);
 		return NULL;
 	}
+	c->cudnn = cudnn_cuda_new(&c->device, cublaslt_cuda_host(c->cublaslt));
 	return &c->device;
 }

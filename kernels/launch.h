@@ -25,7 +25,10 @@ cudaStream_t cuda_stream(const struct op_call *c);
 void cuda_launched(const struct op_call *c);
 int cuda_shared(const struct op_call *c, const void *kernel, size_t bytes);
 /* The most dynamic shared memory that cuda_shared allows. */
-size_t cuda_shared_limit(const struct op_call *c);
+static inline size_t cuda_shared_limit(const struct op_call *c)
+{
+	return c->device->shared;
+}
 #define LAUNCH(call, kernel, grid, block, ...) \
 	do { \
 		kernel<<<grid, block, 0, cuda_stream(call)>>>(__VA_ARGS__); \

@@ -26,6 +26,7 @@
 #include "file/fileio.h"
 #include "file/safetensors.h"
 #include "kernels/cublaslt.h"
+#include "kernels/cudnn.h"
 #include "kernels/profile.h"
 #include "net/model.h"
 #include "net/trunkconfig.h"
@@ -704,6 +705,10 @@ static void log_products(void)
 	if (!dev->cublaslt)
 		return;
 	cublaslt_log(dev->cublaslt, &s);
+	if (dev->cudnn)
+		cudnn_log(dev->cudnn, &s);
+	else
+		str_printf(&s, "no cuDNN: %s\n", dev->no_cudnn);
 	for (char *p = s.p, *end; (end = strchr(p, '\n')); p = end + 1) {
 		*end = 0;
 		comment(NULL, p);

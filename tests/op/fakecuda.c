@@ -7,6 +7,7 @@
 
 #include "core/mem.h"
 #include "kernels/cublaslt_cuda.h"
+#include "kernels/cudnn_cuda.h"
 #include "kernels/device.h"
 
 enum { STREAMS = 8, BLOCKS = 4096 };
@@ -659,6 +660,25 @@ struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struct cudaDevic
 }
 
 void cublaslt_cuda_free(struct cublaslt_cuda *c)
+{
+	(void)c;
+}
+
+const struct cublaslt_host *cublaslt_cuda_host(const struct cublaslt_cuda *c)
+{
+	(void)c;
+	return NULL;
+}
+
+/* None: attention runs on our own kernels. */
+struct cudnn_cuda *cudnn_cuda_new(struct device *d, const struct cublaslt_host *host)
+{
+	(void)d;
+	(void)host;
+	return NULL;
+}
+
+void cudnn_cuda_free(struct cudnn_cuda *c)
 {
 	(void)c;
 }

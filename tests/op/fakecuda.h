@@ -46,10 +46,12 @@
 #define cudaGraphLaunch fake_cudaGraphLaunch
 #define cublaslt_cuda_new fake_cublaslt_cuda_new
 #define cublaslt_cuda_free fake_cublaslt_cuda_free
+#define cublaslt_cuda_host fake_cublaslt_cuda_host
+#define cudnn_cuda_new fake_cudnn_cuda_new
+#define cudnn_cuda_free fake_cudnn_cuda_free
 #define cuda_stream fake_cuda_stream
 #define cuda_launched fake_cuda_launched
 #define cuda_shared fake_cuda_shared
-#define cuda_shared_limit fake_cuda_shared_limit
 #define cudaFuncSetAttribute fake_cudaFuncSetAttribute
 
 #ifdef __cplusplus
@@ -147,7 +149,6 @@ struct err;
 struct op_call;
 struct device *device_fake_cuda(int index, struct pool *pool, struct err *e);
 int cuda_shared(const struct op_call *c, const void *kernel, size_t bytes);
-size_t cuda_shared_limit(const struct op_call *c);
 
 #ifdef __cplusplus
 }

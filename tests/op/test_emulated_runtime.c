@@ -365,9 +365,10 @@ static void shared_memory(void **state)
 	struct err e = {0};
 
 	(void)state;
+	assert_int_equal(d->shared, FAKE_SHARED);
 	assert_int_equal(cuda_shared(&c, dir, 48 << 10), 0);
 	assert_int_equal(cuda_shared(&c, dir, 99 << 10), 0);
-	assert_int_equal(cuda_shared(&c, dir, cuda_shared_limit(&c)), 0);
+	assert_int_equal(cuda_shared(&c, dir, d->shared), 0);
 	well(d);
 	assert_int_equal(cuda_shared(&c, dir, FAKE_SHARED + 1), -1);
 	assert_int_equal(d->sync(d, &e), -1);

@@ -284,9 +284,7 @@ static void cuda_event_free(struct device *d, void *event)
 
 static void cuda_event_record(struct device *d, void *event, int stream)
 {
-	struct cuda *c = cuda_of(d);
-
-	check(c, cudaEventRecord((cudaEvent_t)event, c->stream[stream]), "event");
+	check(cuda_of(d), cudaEventRecord((cudaEvent_t)event, cuda_of(d)->stream[stream]), "event");
 }
 
 static void cuda_event_follow(struct device *d, void *event, int stream)

@@ -76,13 +76,19 @@ REMOTE = $(REMOTE_C:$(SRC)/tests/op/%.c=$(B)/tests/cuda/%)
 WHOLE = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/test_*.c))
 CUDA_BENCH = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/bench_*.c))
 CUDA_TESTS = $(REMOTE) $(WHOLE)
+CPU_PART = $(addprefix $(B)/tests/bench/,bench_step bench_sample bench_data)
+
+# The same programs on a stand-in for the CUDA runtime and for cuBLASLt, for tests/cli/cuda-order.sh.
+STANDIN = $(patsubst $(B)/tests/cuda/%,$(B)/tests/standin/%,$(CUDA_TESTS) $(CUDA_BENCH))
+STANDIN_LT = $(B)/tests/standin/libcublasLt.so.13
+STANDIN_O = $(addprefix $(B)/tests/standin/,cuda.o cublaslt_cuda.o deviceopen.o standin.o) $(B)/tests/op/fakecuda.o
 
 OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/op/fakednn.o \
-	$(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o $(EMULATED) \
+	$(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o $(EMULATED) $(STANDIN_O) \
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o $(B)/tests/cuda/wholestep.o
 
 all: $(LIBS) $(PROGS) $(DECODER)
-tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so
+tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so standin
 
 $(B)/libddm.a: $(LIB_O)
 $(B)/libcmd.a: $(CMD_O)
@@ -186,6 +192,37 @@ $(CUDA_TESTS) $(CUDA_BENCH): %: %.o $(LIBS) $(B)/flags
 
 cuda-tests: $(CUDA_TESTS) $(CUDA_BENCH)
 
+# Before the library, whose own device_open and, in a build with CUDA, kernels are then not linked. The stand-in for cuBLASLt is opened at run
+# time and takes functions of the program.
+FAKED = -I$(SRC)/tests/op/fakecuda -include $(SRC)/tests/op/fakecuda.h
+$(B)/tests/standin/cuda.o $(B)/tests/standin/cublaslt_cuda.o: $(B)/tests/standin/%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h \
+		$(SRC)/tests/op/fakecuda.h $(SRC)/tests/op/fakecuda/cublasLt.h $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX $< (stand-in)"
+	$(Q)$(EMULATING) $(FAKED) -c -o $@ $<
+$(B)/tests/standin/deviceopen.o: $(SRC)/kernels/deviceopen.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $< (stand-in)"
+	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter 1,$(CUDA)),,-DHAVE_CUDA) -c -o $@ $<
+$(B)/tests/standin/standin.o: $(SRC)/tests/cuda/standin.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $<"
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+STANDIN_LT_C = $(SRC)/tests/cuda/standin_lt.c $(SRC)/tests/op/fakelt.c
+$(STANDIN_LT): $(STANDIN_LT_C) $(SRC)/tests/op/fakelt.h $(SRC)/tests/op/fakecuda.h $(SRC)/kernels/cublaslt.h $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O3 $(ARCH_FLAGS) -ffp-contract=off -fPIC -shared -I$(SRC) -I$(SRC)/lib -I$(B) -o $@ \
+		$(STANDIN_LT_C) -lcmocka
+$(REMOTE:$(B)/tests/cuda/%=$(B)/tests/standin/%): $(B)/tests/op/optest.o $(B)/tests/cuda/main.o
+$(B)/tests/standin/test_whole $(B)/tests/standin/test_cross: $(B)/tests/cuda/wholestep.o
+$(STANDIN): $(B)/tests/standin/%: $(B)/tests/cuda/%.o $(B)/tests/cuda/remote.o $(EMULATED) $(STANDIN_O) $(LIBS) $(B)/flags
+	@echo "  LD $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(LDLIBS)
+
+# With the processors' benchmarks, which the order ends with.
+standin: $(STANDIN) $(STANDIN_LT) $(CPU_PART)
+
 check-cuda: cuda-tests
 	$(Q)BIN=$(B)/tests/cuda $(SRC)/tests/cuda/run.sh check $(T)
 
@@ -194,24 +231,28 @@ bench-cuda: cuda-tests
 
 # Stripped, with every shared library but the C library's own, so that it is small and needs nothing installed.
 BUNDLE = $(B)/cuda-bundle
+# The processors' part is there twice, because machines with such GPUs have AVX-512, and the kernels take what the compiler may use.
 cuda-bundle:
+	$(Q)B=$(B)-avx512 CFLAGS='-O2 -g -march=x86-64-v4' $(SRC)/configure --with-blas=builtin --without-media --with-cuda=no --cpu=generic
+	$(Q)$(MAKE) --no-print-directory B=$(B)-avx512 cpu-part
 	$(Q)B=$(B)-bundle $(SRC)/configure --with-blas=builtin --without-media --with-cuda=yes --cuda-arch=$(or $(CUDA_ARCH),90a) --cpu=generic
-	$(Q)$(MAKE) --no-print-directory B=$(B)-bundle bundle
+	$(Q)$(MAKE) --no-print-directory B=$(B)-bundle AVX512=$(B)-avx512 bundle
 
 # The processors' benchmarks, and ddm-shard, which they start, are in cpu as in a build.
-CPU_PART = $(addprefix $(B)/tests/bench/,bench_step bench_sample bench_data)
-bundle: cuda-tests $(CPU_PART) $(B)/ddm-shard
+cpu-part: $(CPU_PART) $(B)/ddm-shard
+bundle: cuda-tests cpu-part
 	$(Q)rm -rf $(BUNDLE)
-	$(Q)mkdir -p $(BUNDLE)/bin $(BUNDLE)/lib $(BUNDLE)/cpu/tests/bench
+	$(Q)mkdir -p $(BUNDLE)/bin $(BUNDLE)/lib
 	$(Q)cp $(SRC)/tests/cuda/run.sh $(wildcard $(SRC)/tests/cuda/*.py) $(BUNDLE)
 	$(Q)for p in $(CUDA_TESTS) $(CUDA_BENCH); do strip -o $(BUNDLE)/bin/$${p##*/} $$p || exit 1; done
-	$(Q)for p in $(CPU_PART); do strip -o $(BUNDLE)/cpu/tests/bench/$${p##*/} $$p || exit 1; done
-	$(Q)strip -o $(BUNDLE)/cpu/ddm-shard $(B)/ddm-shard
+	$(Q)for cpu in cpu:$(B) cpu-avx512:$(AVX512); do \
+		mkdir -p $(BUNDLE)/$${cpu%%:*}/tests/bench; \
+		for p in $(CPU_PART:$(B)/%=%) ddm-shard; do strip -o $(BUNDLE)/$${cpu%%:*}/$$p $${cpu#*:}/$$p || exit 1; done; done
 	$(Q)ldd $(CUDA_TESTS) $(CUDA_BENCH) $(CPU_PART) $(B)/ddm-shard | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u | \
 		grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | while read -r lib; do \
 			strip -o $(BUNDLE)/lib/$${lib##*/} $$lib || exit 1; done
 	$(Q)tar -C $(B) -cf - cuda-bundle | gzip >$(BUNDLE).tar.gz
-	$(Q)LD_LIBRARY_PATH=$(BUNDLE)/lib ldd $(BUNDLE)/bin/* $(BUNDLE)/cpu/ddm-shard $(BUNDLE)/cpu/tests/bench/* | grep 'not found' && \
+	$(Q)LD_LIBRARY_PATH=$(BUNDLE)/lib ldd $(BUNDLE)/bin/* $(BUNDLE)/cpu*/ddm-shard $(BUNDLE)/cpu*/tests/bench/* | grep 'not found' && \
 		{ echo "$(BUNDLE): libraries are missing" >&2; exit 1; } || :
 	@du -m $(BUNDLE).tar.gz | sed 's|\([0-9]*\).*|  $(BUNDLE).tar.gz: \1 MiB|'
 
@@ -333,8 +374,8 @@ distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: format all tests completion deps check check-built check-peers check-cuda cuda-tests cuda-bundle bundle demo demo-built bench bench-cuda \
-	bench-quick bench-baseline fuzz fuzzers install install-lib uninstall dist clean distclean FORCE
+.PHONY: format all tests completion deps check check-built check-peers check-cuda cuda-tests standin cpu-part cuda-bundle bundle demo \
+	demo-built bench bench-cuda bench-quick bench-baseline fuzz fuzzers install install-lib uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(wildcard $(OBJECTS:.o=.d))

@@ -1,4 +1,4 @@
-/* bench_data [-t THREADS] [-d FOLDER] [PATTERN]: from pictures to clusters, shards and samples, on synthetic data made in the
+/* bench_data [-q] [-t THREADS] [-d FOLDER] [PATTERN]: from pictures to clusters, shards and samples, on synthetic data made in the
  * folder (default $TMPDIR/ddm-bench-data, kept), where peer_data.py then finds it. TSV: name, value, unit, fraction of peak. One
  * thread is timed by the processor time of the working process, which other processes hardly disturb. For more threads the machine must be
  * quiet. */
@@ -30,8 +30,12 @@
 #include "file/tsv.h"
 #include "kernels/peak.h"
 
-enum { POINTS = 100000, DIM = 384, CENTRES = 1024, ITERATIONS = 10, BLOBS = 4096 };
-enum { PICTURES = 2048, DISTINCT = 256, WIDTH = 500, HEIGHT = 375, CLUSTERS = 4, SIZE = 64, TRIES = 3 };
+enum { DIM = 384, ITERATIONS = 10, BLOBS = 4096 };
+enum { WIDTH = 500, HEIGHT = 375, CLUSTERS = 4, SIZE = 64, TRIES = 3 };
+
+/* Of k-means and of the folder of pictures. -q makes them small, to try the program. */
+static int64_t points = 100000, centres = 1024;
+static int pictures = 2048, distinct = 256;
 
 extern char **environ;
 
@@ -76,9 +80,9 @@ static void tell(const char *name, double value, const char *unit, double fracti
 /* Points around more centres than clusters, so that the iterations do not converge early. */
 static float *points_make(void)
 {
-	float *x = mem_alloc((size_t)POINTS * DIM * sizeof *x), centre[DIM];
+	float *x = mem_alloc((size_t)points * DIM * sizeof *x), centre[DIM];
 
-	for (int64_t i = 0; i < POINTS; i++) {
+	for (int64_t i = 0; i < points; i++) {
 		rng_normal(centre, DIM, 1, RNG_TEST, 1, rng_below(BLOBS, 1, RNG_TEST, 2, (uint64_t)i, 0));
 		rng_normal(x + i * DIM, DIM, 1, RNG_TEST, 3, (uint64_t)i);
 		for (int j = 0; j < DIM; j++)
@@ -89,12 +93,12 @@ static float *points_make(void)
 
 static double fit_seconds(const struct bench *b, const float *x, int iterations)
 {
-	struct kmeans_options o = {.k = CENTRES, .restarts = 1, .iterations = iterations, .tolerance = 1e-12, .seed = 1, .pool = b->pool};
+	struct kmeans_options o = {.k = centres, .restarts = 1, .iterations = iterations, .tolerance = 1e-12, .seed = 1, .pool = b->pool};
 	struct kmeans m;
 	struct err e = {0};
 	double t = now(b);
 
-	if (kmeans_fit(&m, x, POINTS, DIM, &o, &e))
+	if (kmeans_fit(&m, x, points, DIM, &o, &e))
 		die(&e);
 	t = now(b) - t;
 	if (m.iterations != iterations)
@@ -106,8 +110,8 @@ static double fit_seconds(const struct bench *b, const float *x, int iterations)
 /* Time the iterations without seeding, checks and the last assignment; then the whole. */
 static void bench_kmeans(const struct bench *b)
 {
-	const double work = 2. * POINTS * CENTRES * DIM * ITERATIONS;
-	const int64_t shape[2] = {POINTS, DIM};
+	const double work = 2. * points * centres * DIM * ITERATIONS;
+	const int64_t shape[2] = {points, DIM};
 	char *path = path_join(b->dir, "points.npy");
 	float *x = points_make();
 	struct err e = {0};
@@ -200,9 +204,9 @@ static void pictures_make(const struct bench *b)
 			die(&e);
 		mem_free(dir);
 	}
-	for (int i = 0; i < DISTINCT && !path_exists(done); i++) {
+	for (int i = 0; i < distinct && !path_exists(done); i++) {
 		picture_draw(rgb, i);
-		for (int n = i; n < PICTURES; n += DISTINCT) {
+		for (int n = i; n < pictures; n += distinct) {
 			char *path = picture_path(b, n);
 
 			jpeg_write(path, rgb, n);
@@ -211,7 +215,7 @@ static void pictures_make(const struct bench *b)
 	}
 	if (!path_exists(done)) {
 		t = tsv_create(done, columns, 2, NULL, &e);
-		for (int i = 0; t && i < PICTURES; i++) {
+		for (int i = 0; t && i < pictures; i++) {
 			char *key = str_new("%d/%05d", i % 8, i);
 
 			tsv_put(t, key);
@@ -231,7 +235,7 @@ static double folder_bytes(const struct bench *b)
 {
 	double bytes = 0;
 
-	for (int i = 0; i < PICTURES; i++) {
+	for (int i = 0; i < pictures; i++) {
 		char *path = picture_path(b, i);
 		struct stat s;
 
@@ -398,8 +402,8 @@ static void bench_bare_read(const struct bench *b, struct read_job *j)
 /* Read samples in random order: from the page cache, from the disk, and the speed of the disk alone. */
 static void bench_shard_read(const struct bench *b)
 {
-	struct read_job j = {.n = PICTURES};
-	int64_t tasks = (PICTURES + READS - 1) / READS;
+	struct read_job j = {.n = pictures};
+	int64_t tasks = (pictures + READS - 1) / READS;
 
 	j.bytes = mem_zalloc((size_t)tasks, sizeof *j.bytes);
 	for (int cold = 0; cold < 2; cold++) {
@@ -462,7 +466,7 @@ static void bench_ingest(const struct bench *b)
 		t = program_seconds(b, "ddm-ingest", argv);
 		best = t < best ? t : best;
 	}
-	tell("data.ingest", PICTURES / best, "pictures/s", 0);
+	tell("data.ingest", pictures / best, "pictures/s", 0);
 	mem_free(threads);
 	mem_free(out);
 	mem_free(in);
@@ -483,13 +487,21 @@ static void bench_photos(const struct bench *b)
 int main(int argc, char **argv)
 {
 	const char *tmp = getenv("TMPDIR"), *slash = strrchr(argv[0], '/');
-	char *dir = path_join(tmp ? tmp : "/tmp", "ddm-bench-data"), *pictures;
+	char *dir = path_join(tmp ? tmp : "/tmp", "ddm-bench-data"), *folder;
 	struct bench b = {0};
 	struct err e = {0};
 
-	for (int c; (c = getopt(argc, argv, "t:s:d:")) != -1;) {
+	for (int c; (c = getopt(argc, argv, "qt:s:d:")) != -1;) {
 		if (c == '?')
 			return 2;
+		if (c == 'q') {
+			points = 20000;
+			centres = 64;
+			pictures = 64;
+			distinct = 8;
+			mem_free(dir);
+			dir = path_join(tmp ? tmp : "/tmp", "ddm-bench-data-small");
+		}
 		if (c == 't')
 			b.threads = (int)strtol(optarg, NULL, 10);
 		if (c == 'd') {
@@ -504,7 +516,7 @@ int main(int argc, char **argv)
 	b.threads = pool_threads(b.pool);
 	b.dir = dir;
 	b.programs = str_new("%.*s/../..", slash ? (int)(slash - argv[0]) : 1, slash ? argv[0] : ".");
-	pictures = path_join(dir, "pictures");
+	folder = path_join(dir, "pictures");
 	if (wanted(&b, "data.kmeans"))
 		bench_kmeans(&b);
 	if (wanted(&b, "data.shard") || wanted(&b, "data.pictures") || wanted(&b, "data.ingest"))
@@ -514,12 +526,12 @@ int main(int argc, char **argv)
 	if (wanted(&b, "data.shard_read"))
 		bench_shard_read(&b);
 	if (wanted(&b, "data.pictures"))
-		bench_pictures(&b, "data.pictures", pictures);
+		bench_pictures(&b, "data.pictures", folder);
 	if (wanted(&b, "data.ingest"))
 		bench_ingest(&b);
 	if (wanted(&b, "data.photos"))
 		bench_photos(&b);
-	mem_free(pictures);
+	mem_free(folder);
 	mem_free(b.programs);
 	mem_free(dir);
 	pool_free(b.pool);

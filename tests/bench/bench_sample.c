@@ -1,6 +1,6 @@
-/* bench_sample [-t THREADS] [-s SECONDS] [PATTERN]: sampling as in ddm-sample, from one network, and from eight experts of which a router chooses
- * two for every picture at every step, beside the best product in cache. The router runs, but its output is replaced by a fixed table, so that
- * another program (peer_torch.py) can use the same groups. */
+/* bench_sample [-q] [-t THREADS] [-s SECONDS] [PATTERN]: sampling as in ddm-sample, from one network, and from eight experts of which a router
+ * chooses two for every picture at every step, beside the best product in cache. The router runs, but its output is replaced by a fixed table, so
+ * that another program (peer_torch.py) can use the same groups. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,12 +164,15 @@ static void sample(void *arg)
 
 static void measure(struct bench *b, const struct work *w)
 {
+	const struct work small = {w->name, "dit-nano/2", w->router ? "dit-nano/2" : NULL, w->channels, 8, 2, 1, w->experts, w->used};
 	struct setup s = {0};
 	struct duty work = {sample, &s, 0};
 	struct reading r;
 
 	if (!bench_wants(b, w->name))
 		return;
+	if (b->quick)
+		w = &small;
 	set_up(&s, w, b->pool);
 	work.amount = (double)(w->batch * w->steps) * (w->used * s.ensemble.expert[0].flops + (w->router ? s.router.flops : 0));
 	r = bench_read(b, &work, yard_product(b), .05, 3);

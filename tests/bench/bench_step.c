@@ -1,6 +1,6 @@
-/* bench_step [-t THREADS] [-s SECONDS] [PATTERN]: whole training steps of DiTs (noise, forward, backward, AdamW with EMA) beside the best product
- * in cache, in float and with bf16 products; the latter also beside the float step itself. FLOPs are the network's own products. A CPU without
- * AVX512-BF16 instructions measures its emulation of them on one network. */
+/* bench_step [-q] [-t THREADS] [-s SECONDS] [PATTERN]: whole training steps of DiTs (noise, forward, backward, AdamW with EMA) beside the best
+ * product in cache, in float and with bf16 products; the latter also beside the float step itself. FLOPs are the network's own products. A CPU
+ * without AVX512-BF16 instructions measures its emulation of them on one network. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,6 +116,7 @@ static struct duty duty_of(struct setup *s)
 
 static void measure(struct bench *b, const struct work *w)
 {
+	const struct work small = {"dit-nano/2", w->channels, 8, 2};
 	struct setup s = {.pool = b->pool};
 	struct duty step;
 	struct reading r;
@@ -124,10 +125,10 @@ static void measure(struct bench *b, const struct work *w)
 	snprintf(name, sizeof name, "train %s, batch %d", w->preset, (int)w->batch);
 	if (!bench_wants(b, name))
 		return;
-	start(&s, w, PRECISION_F32);
+	start(&s, b->quick ? &small : w, PRECISION_F32);
 	step = duty_of(&s);
 	r = bench_read(b, &step, yard_product(b), .05, 4);
-	bench_print(name, r.rate / step.amount * (double)w->batch, "images/s", &r);
+	bench_print(name, r.rate / step.amount * (double)s.batch, "images/s", &r);
 	finish(&s);
 }
 

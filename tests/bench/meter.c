@@ -26,12 +26,15 @@ void bench_start(struct bench *b, const char *name, int argc, char **argv)
 	int bad = 0, c;
 
 	*b = (struct bench){.name = name};
-	while ((c = getopt(argc, argv, "t:s:")) != -1)
-		bad |= c == 't' ? parse_i64(optarg, 0, 1024, &threads) : c == 's' ? parse_f64(optarg, 0, 3600, &b->seconds) : 1;
+	while ((c = getopt(argc, argv, "qt:s:")) != -1)
+		if (c == 'q')
+			b->quick = 1;
+		else
+			bad |= c == 't' ? parse_i64(optarg, 0, 1024, &threads) : c == 's' ? parse_f64(optarg, 0, 3600, &b->seconds) : 1;
 	if (optind < argc)
 		b->pattern = argv[optind++];
 	if (bad || optind < argc) {
-		fprintf(stderr, "usage: %s [-t THREADS] [-s SECONDS] [PATTERN]\n", name);
+		fprintf(stderr, "usage: %s [-q] [-t THREADS] [-s SECONDS] [PATTERN]\n", name);
 		exit(2);
 	}
 	b->pool = pool_new((int)threads, &e);

@@ -22,10 +22,11 @@ struct reading {
 	int pairs;
 };
 
-/* The arguments of every benchmark: [-t THREADS] [-s SECONDS] [PATTERN]. bench_start exits on other arguments, and if it cannot make a pool. */
+/* The arguments of every benchmark: [-q] [-t THREADS] [-s SECONDS] [PATTERN]. bench_start exits on other arguments, and if it cannot make a pool. */
 struct bench {
 	const char *name;
 	struct pool *pool;
+	int quick;           /* shapes so small that they only try the program; benchmarks without such shapes ignore it */
 	double seconds;      /* per line, in place of the benchmark's own choice; 0: not given */
 	const char *pattern; /* run only lines whose name contains it; NULL: all */
 };

@@ -30,6 +30,7 @@
 #include "kernels/profile.h"
 #include "net/model.h"
 #include "net/trunkconfig.h"
+#include "tests/cuda/quantile.h"
 #include "tests/cuda/remote.h"
 #include "train/noised.h"
 #include "train/update.h"
@@ -60,20 +61,6 @@ static void finish(void)
 static int wanted(const char *name)
 {
 	return !pattern || strstr(name, pattern);
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double quantile(double *sorted, int n, double q)
-{
-	int i = (int)ceil(q * n) - 1;
-
-	return sorted[i < 0 ? 0 : i >= n ? n - 1 : i];
 }
 
 static void line(const char *name, double value, const char *unit, double ratio, double spread)
@@ -250,7 +237,7 @@ static void products(void)
 		for (int kind = 0; kind < (i == 3 ? 4 : 3); kind++) {
 			static const enum op ops[] = {OP_LINEAR, OP_LINEAR_DX, OP_LINEAR_DW, OP_LINEAR_DX};
 			static const char *const kinds[] = {"", " dx", " dw", " dx gelu"};
-			int64_t k = layers[i].k, n = layers[i].n;
+			int64_t k = layers[i].k / (quick ? 16 : 1), n = layers[i].n / (quick ? 16 : 1);
 			struct job j = {.op = ops[kind]};
 			char name[64];
 
@@ -285,7 +272,8 @@ static void attention(void)
 	enum dtype s = storage();
 
 	for (int i = 0; i < 9; i++) {
-		int64_t d = dims[i % 3], n = quick ? 32 : lengths[i / 3], heads = 16, b = quick ? 1 : 65536 / n, count = b * n * heads * d;
+		int64_t d = dims[i % 3], n = quick ? 32 : lengths[i / 3], heads = quick ? 2 : 16, b = quick ? 1 : 65536 / n,
+			count = b * n * heads * d;
 		double flops = 4. * (double)(b * heads) * (double)(n * n) * (double)d;
 		struct array a[8], lse;
 		struct job f = {.op = OP_ATTENTION}, g = {.op = OP_ATTENTION_GRAD};
@@ -440,6 +428,16 @@ static int bf16(void)
 	return storage() == DT_BF16;
 }
 
+/* A network of this name; with -q one of a single block. */
+static void preset_read(const char *preset, struct net_config *c)
+{
+	struct err e = {0};
+
+	must(net_preset(quick ? "dit-nano/2" : preset, c, &e), &e);
+	if (quick)
+		trunk_edit(c)->depth = 1;
+}
+
 /* Set the batch to the largest power of two up to `most` that fits into 90% of the free memory. */
 static void fit(struct training *s, const struct net_config *c, int64_t most)
 {
@@ -467,6 +465,7 @@ static void heard(struct training *s, const double *status)
 		return;
 	s->loss_of_step = status[STATUS_LOSS] / (double)s->batch;
 	if (!isfinite(s->loss_of_step) || !isfinite(status[STATUS_NORM]) || !(status[STATUS_FINITE] > 0)) {
+		finish(); /* a lost device leaves no status */
 		fprintf(stderr, "bench_cuda: training: after %.0f updates: the loss is %g, the gradient's norm %g\n", status[STATUS_UPDATES],
 		        s->loss_of_step, status[STATUS_NORM]);
 		exit(1);
@@ -497,7 +496,7 @@ static void train(const char *preset, int64_t size, int64_t most)
 	float *w;
 	char name[96];
 
-	must(net_preset(quick ? "dit-nano/2" : preset, &c, &e), &e);
+	preset_read(preset, &c);
 	snprintf(name, sizeof name, "train %s, %d tokens", preset, (int)(size / trunk_config(&c)->patch * size / trunk_config(&c)->patch));
 	if (!wanted(name))
 		return;
@@ -556,7 +555,7 @@ static void write_net(const char *folder, const char *preset, int router)
 	float *w;
 
 	*c = (struct net_config){.def = router ? &net_router : &net_dit, .channels = 4, .size = quick ? 8 : 32, .time_scale = 1000};
-	must(net_preset(quick ? "dit-nano/2" : preset, c, &e), &e);
+	preset_read(preset, c);
 	if (router) {
 		m.clusters = c->clusters = EXPERTS;
 	} else {
@@ -639,21 +638,27 @@ static void sample_once(void *arg)
 
 	s->call = 0;
 	must(sampler_run(s->state, s->x, &call, NULL, NULL, &e), &e);
+	for (int64_t i = 0; i < s->batch * s->ensemble->d; i++)
+		if (!isfinite(s->x[i])) {
+			fprintf(stderr, "bench_cuda: sampling: value %d of the pictures is %g\n", (int)i, (double)s->x[i]);
+			exit(1);
+		}
 }
 
 static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batch)
 {
-	struct sampling s = {.ensemble = ensemble, .batch = batch, .steps = quick ? 4 : 50};
+	struct sampling s = {.ensemble = ensemble, .steps = quick ? 2 : 50};
 	const struct policy policy = policy_of(used == 1 ? "top-1" : "top-2");
 	struct progress progress = {on_step, &s};
 	struct err e = {0};
 	char name[96], line_name[128];
-	int runs = batch > 8 ? 3 : 8;
+	int runs = quick ? 1 : batch > 8 ? 3 : 8;
 	double total = 0, flops;
 
 	sample_name(name, used, cfg, batch);
 	if (!wanted(name))
 		return;
+	s.batch = batch = quick && batch > 2 ? 2 : batch;
 	s.router = ensemble->router;
 	s.router.logits = route_table;
 	s.router.arg = &s;

@@ -21,6 +21,7 @@ int main(int argc, char **argv)
 	}
 	remote_use(d);
 	optest_remote = remote_run;
+	remote_filter();
 	rc = tests_main();
 	device_free(d);
 	return rc;

@@ -33,6 +33,19 @@ struct device *remote_open(struct pool *pool, struct err *e)
 	return device_open(name ? name : "cuda", pool, e);
 }
 
+int remote_small(void)
+{
+	return getenv("DDM_TEST_SMALL") || getenv("DDM_TEST_DEVICE");
+}
+
+void remote_filter(void)
+{
+	const char *filter = getenv("DDM_TEST_FILTER");
+
+	if (filter)
+		cmocka_set_test_filter(filter);
+}
+
 void remote_use(struct device *d)
 {
 	device = d;

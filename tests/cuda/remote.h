@@ -8,6 +8,12 @@
 /* Open the device. Caller frees with device_free. NULL and e on failure. */
 struct device *remote_open(struct pool *pool, struct err *e);
 
+/* 1: shapes must be small, because the device is a stand-in: DDM_TEST_SMALL or DDM_TEST_DEVICE is set. */
+int remote_small(void);
+
+/* Run only the tests whose names DDM_TEST_FILTER matches, a pattern of a shell; without it all. Call it before the tests. */
+void remote_filter(void);
+
 /* Set the device that remote_run uses; borrowed. */
 void remote_use(struct device *d);
 

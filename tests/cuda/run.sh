@@ -18,21 +18,27 @@
 #	                               LOG/lines.tsv holds the lines, LOG/table.tsv name, ours, theirs, unit, and how many times as fast we are
 #	run.sh cpu [PATTERN]...        the same machine's processors: training, sampling, k-means, writing and reading shards, with 1, 2, 4, 8 and
 #	                               16 threads (THREADS), those that the machine has, within BUDGET seconds (540). LOG/cpu.tsv holds name, threads,
-#	                               value, unit, and how many times as fast as the fewest threads
+#	                               value, unit, how many times as fast as the fewest threads, and that over how many times as many they are
 #	run.sh visit [PART]...         all of it in order, each part with BUDGET seconds of its own: A check, B profile, C table, D sanitize and
 #	                               kernels, E cpu; or the parts whose letters are given. A part that fails does not stop the others. LOG/A, LOG/B,
 #	                               .. are their folders, LOG/A.out, .. what they print; ends with a line for each: part, command, status, seconds
 #
 # Without a GPU all tests are skipped, with a line that says so; that is no failure unless DDM_TEST_REQUIRE holds the word cuda. BIN is the folder
 # of the programs, CPU that of the processors' benchmarks, LOG the folder for their output, DDM_TEST_TIMEOUT the seconds for each test (120).
-# sanitize and kernels print one line and exit with 0 where compute-sanitizer or ncu is missing.
+# sanitize and kernels print one line and exit with 0 where compute-sanitizer or ncu is missing. A part of profile, table or cpu that prints no line
+# of its own, or a line without a finite number above 0, has failed. QUICK=-q takes tiny shapes, to try the order itself.
 set -u
 LC_ALL=C
 CMOCKA_MESSAGE_OUTPUT=TAP
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 BIN=${BIN:-$here/bin}
 LOG=${LOG:-$BIN/log}
-CPU=${CPU:-$here/cpu/tests/bench}
+# Those for AVX-512, if this machine has it; those for any x86-64; or those of the build.
+instructions=cpu
+if grep -q 'avx512f.*avx512dq.*avx512cd.*avx512bw.*avx512vl' /proc/cpuinfo 2>/dev/null && [ -d "$here/cpu-avx512" ]; then
+	instructions=cpu-avx512
+fi
+CPU=${CPU:-$here/$instructions/tests/bench}
 [ -d "$CPU" ] || CPU=$BIN/../bench
 export BIN CPU
 QUICK=${QUICK:-} PEER_DEVICE=${PEER_DEVICE:-}
@@ -143,6 +149,16 @@ sanitize() {
 	return $status
 }
 
+# From the output of a part, lines that begin with # left out: fails, with the reason, unless a name begins with NAME and all values are finite
+# and above 0.
+lines_good() { # NAME
+	awk -F '\t' -v part="$1" '
+		/^#/ { next }
+		$2 !~ /^[0-9.]+(e[-+]?[0-9]+)?$/ || $2 + 0 <= 0 { print "not a number above 0: " $1 ": " $2; bad = 1 }
+		index($1, part) == 1 { n++ }
+		END { if (!n) print "no line of " part; exit bad || !n }'
+}
+
 # Each part runs beside a log of clocks, if nvidia-smi exists.
 profile() { # [PATTERN]...
 	[ $# -gt 0 ] || set -- "train dit-xl/2, 256" "sample 8 x xl/2, top-2, cfg, batch 64"
@@ -163,6 +179,7 @@ profile() { # [PATTERN]...
 		rc=$(cat "$LOG/status")
 		[ -z "$smi" ] || { kill "$smi"; wait "$smi"; } 2>/dev/null
 		[ "$rc" -eq 0 ] || { echo "failed, status $rc: $part"; status=1; }
+		[ "$rc" -ne 0 ] || lines_good "$part" <"$LOG/profile.$n" || { echo "failed: $part"; status=1; }
 		awk -F ', *' '
 			NF == 4 { for (i = 1; i <= 4; i++) { if (!n || $i < low[i]) low[i] = $i + 0; if (!n || $i > high[i]) high[i] = $i + 0 }; n++ }
 			END {
@@ -224,10 +241,10 @@ kernels() { # [PATTERN]
 # In the peer's libraries, not in ours.
 peer() { LD_LIBRARY_PATH=$theirs "${PEER_PYTHON:-python3}" "$here/peer_cuda.py" "$@"; }
 
-# Run one part, show its output and keep its lines.
-measure() { # NAME SECONDS COMMAND...
-	name=$1 most=$2 seconds=$(left)
-	shift 2
+# Run one part, show its output and keep its lines, of which one must begin with LINE.
+measure() { # NAME LINE SECONDS COMMAND...
+	name=$1 line=$2 most=$3 seconds=$(left)
+	shift 3
 	[ "$seconds" -gt "$most" ] && seconds=$most
 	if [ "$seconds" -lt 10 ]; then
 		echo "not begun: $name" | tee -a "$LOG/failed"
@@ -237,7 +254,11 @@ measure() { # NAME SECONDS COMMAND...
 	{ timeout -k 5 "$seconds" "$@" </dev/null; echo $? >"$LOG/status"; } | tee "$LOG/part"
 	rc=$(cat "$LOG/status")
 	grep -v '^#' "$LOG/part" >>"$LOG/lines.tsv"
-	[ "$rc" -eq 0 ] || echo "failed, status $rc: $name" | tee -a "$LOG/failed"
+	if [ "$rc" -ne 0 ]; then
+		echo "failed, status $rc: $name" | tee -a "$LOG/failed"
+	elif ! lines_good "$line" <"$LOG/part"; then
+		echo "failed: $name" | tee -a "$LOG/failed"
+	fi
 }
 
 # The peer's lines beside ours of the same name, ignoring the suffix: the attention used, its precision, and the batch that fits.
@@ -270,10 +291,10 @@ table() { # [PATTERN]...
 		done
 		[ -n "$wanted" ] || continue
 		# shellcheck disable=SC2086
-		measure "$part" "$ours" "$BIN/bench_cuda" $QUICK -s "$slice" "$part"
+		measure "$part" "$part" "$ours" "$BIN/bench_cuda" $QUICK -s "$slice" "$part"
 		# shellcheck disable=SC2086
 		[ "$other" -eq 0 ] ||
-			measure "peer $part" "$other" env LD_LIBRARY_PATH="$theirs" "${PEER_PYTHON:-python3}" "$here/peer_cuda.py" $QUICK $PEER_DEVICE \
+			measure "peer $part" "peer $part" "$other" env LD_LIBRARY_PATH="$theirs" "${PEER_PYTHON:-python3}" "$here/peer_cuda.py" $QUICK $PEER_DEVICE \
 				-s "$slice" --budget "$other" "$part"
 	done <<-END
 		train dit-xl/2, 256|90|200
@@ -296,7 +317,7 @@ table() { # [PATTERN]...
 	[ ! -s "$LOG/failed" ] || { cat "$LOG/failed"; return 1; }
 }
 
-# Programs of tests/bench. They look for ddm-shard two folders above their own.
+# Programs of tests/bench. They look for ddm-shard two folders above their own. Reading from the disk does not depend on threads.
 cpu() { # [PATTERN]...
 	mkdir -p "$LOG" || exit 1
 	: >"$LOG/all.tsv"
@@ -314,8 +335,10 @@ cpu() { # [PATTERN]...
 			done
 			[ -n "$wanted" ] || continue
 			: >"$LOG/lines.tsv"
-			measure "$part, threads $threads" 120 "$CPU/$program" -t "$threads" -s "${SLICE:-1}" "$part"
-			awk -F '\t' -v OFS='\t' -v threads="$threads" 'NF >= 3 { print $1, threads, $2, $3 }' "$LOG/lines.tsv" >>"$LOG/all.tsv"
+			# shellcheck disable=SC2086
+			measure "$part, threads $threads" "$part" 120 "$CPU/$program" $QUICK -t "$threads" -s "${SLICE:-1}" "$part"
+			awk -F '\t' -v OFS='\t' -v threads="$threads" 'NF >= 3 && $1 !~ /_cold$|disk_read$/ { print $1, threads, $2, $3 }' \
+				"$LOG/lines.tsv" >>"$LOG/all.tsv"
 		done <<-END
 			bench_step|train dit-s/2, batch
 			bench_sample|sample dit-s/2, batch
@@ -325,10 +348,11 @@ cpu() { # [PATTERN]...
 		END
 	done
 	awk -F '\t' -v OFS='\t' '
-		!($1 in first) { first[$1] = $3; names[++n] = $1 }
-		{ lines[$1] = lines[$1] sprintf("%s\t%.2f\n", $0, first[$1] > 0 ? $3 / first[$1] : 0) }
+		!($1 in first) { first[$1] = $3; fewest[$1] = $2; names[++n] = $1 }
+		{ lines[$1] = lines[$1] sprintf("%s\t%.2f\t%.2f\n", $0, $3 / first[$1], $3 / first[$1] * fewest[$1] / $2) }
 		END { for (i = 1; i <= n; i++) printf "%s", lines[names[i]] }' "$LOG/all.tsv" >"$LOG/cpu.tsv"
-	printf '\nname\tthreads\tvalue\tunit\ttimes as fast\n'
+	printf '\n%s: %s\nname\tthreads\tvalue\tunit\ttimes as fast\tefficiency\n' "${CPU##*/cuda-bundle/}" \
+		"$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
 	cat "$LOG/cpu.tsv"
 	[ ! -s "$LOG/failed" ] || { cat "$LOG/failed"; return 1; }
 }

@@ -21,5 +21,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {CLUSTER_TESTS};
 
+	remote_filter();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

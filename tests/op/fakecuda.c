@@ -496,6 +496,12 @@ cudaError_t cudaMemsetAsync(void *p, int byte, size_t bytes, cudaStream_t s)
 
 /* ---- graphs ---- */
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *status)
+{
+	*status = s->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+	return lost() ? fails(cudaErrorEccUncorrectable) : cudaSuccess;
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode)
 {
 	cudaError_t rc = unsafe();
@@ -589,6 +595,15 @@ int fake_cuda_queue(const struct op_call *c, void (*run)(void *body), void *body
 	return 1;
 }
 
+int fake_cuda_work(void *stream, void (*run)(void *body), void *body)
+{
+	cudaError_t rc = submit(stream, (struct task){.kind = KERNEL, .run = run, .body = body});
+
+	if (rc != cudaSuccess)
+		free(body);
+	return (int)rc;
+}
+
 /* ---- the rest ---- */
 
 const char *cudaGetErrorString(cudaError_t rc)
@@ -645,9 +660,9 @@ cudaError_t cudaFuncSetAttribute(const void *f, int attribute, int value)
 	return value > FAKE_SHARED ? fails(cudaErrorInvalidValue) : cudaSuccess;
 }
 
-/* NULL: products run on our own kernels. */
-struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struct cudaDeviceProp *gpu, void *const *stream,
-                                        void (*failed)(struct device *d, const struct err *e), struct err *e)
+/* Without a library products run on our own kernels. A program that links kernels/cublaslt_cuda.cu uses that instead. */
+__attribute__((weak)) struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struct cudaDeviceProp *gpu, void *const *stream,
+                                                              void (*failed)(struct device *d, const struct err *e), struct err *e)
 {
 	static char some;
 
@@ -659,7 +674,7 @@ struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struct cudaDevic
 	return (struct cublaslt_cuda *)(void *)&some;
 }
 
-void cublaslt_cuda_free(struct cublaslt_cuda *c)
+__attribute__((weak)) void cublaslt_cuda_free(struct cublaslt_cuda *c)
 {
 	(void)c;
 }

@@ -38,6 +38,7 @@
 #define cudaEventSynchronize fake_cudaEventSynchronize
 #define cudaEventQuery fake_cudaEventQuery
 #define cudaEventElapsedTime fake_cudaEventElapsedTime
+#define cudaStreamIsCapturing fake_cudaStreamIsCapturing
 #define cudaStreamBeginCapture fake_cudaStreamBeginCapture
 #define cudaStreamEndCapture fake_cudaStreamEndCapture
 #define cudaGraphInstantiate fake_cudaGraphInstantiate
@@ -76,6 +77,7 @@ enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cu
 enum { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, FAKE_SHARED = 227 << 10 /* most bytes of a block */ };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventRecordDefault = 0, cudaEventRecordExternal = 1 };
 typedef enum { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal } cudaStreamCaptureMode;
+typedef enum { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive } cudaStreamCaptureStatus;
 
 typedef struct fake_stream *cudaStream_t;
 typedef struct fake_event *cudaEvent_t;
@@ -123,6 +125,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned fla
 cudaError_t cudaEventSynchronize(cudaEvent_t e);
 cudaError_t cudaEventQuery(cudaEvent_t e);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
+cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *status);
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t g, unsigned long long flags);
@@ -141,6 +144,10 @@ struct fake_cuda {
 };
 
 extern struct fake_cuda fake_cuda;
+
+/* Queue work on a stream, as a library does. Takes over body, which is freed when the work, or the last graph that holds it, is over. run must not
+ * change it, because a graph runs it again. Returns an error of the runtime. */
+int fake_cuda_work(void *stream, void (*run)(void *body), void *body);
 
 /* kernels/cuda.cu compiled against the fake runtime. */
 struct device;

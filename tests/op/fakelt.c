@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -258,15 +259,81 @@ static void epilogue_at(const struct desc *d, const struct layout *c, void *out,
 	save(out, c->type, batch * c->stride + row + col * c->ld, e & LT_EPILOGUE_GELU ? gelu(z) : z);
 }
 
-static void sum_b(const struct desc *d, const struct layout *b, const struct layout *c, const void *pb, int64_t k)
+/* A product as it was submitted: descriptions may change or go before it runs. */
+struct work {
+	struct desc d;
+	struct layout a, b, c;
+	const void *pa, *pb;
+	void *out, *workspace;
+	size_t bytes; /* of workspace */
+	float alpha;
+	int varies;
+};
+
+static int64_t depth_of(const struct work *w)
 {
-	for (int64_t col = 0; col < c->cols; col++) {
+	return w->d.ta == LT_OP_T ? w->a.rows : w->a.cols;
+}
+
+static void sum_b(const struct work *w)
+{
+	for (int64_t col = 0; col < w->c.cols; col++) {
 		double s = 0;
 
-		for (int64_t i = 0; i < k; i++)
-			s += op_at(b, d->tb == LT_OP_T, pb, 0, i, col);
-		save(d->bias, d->bias_type, col, s);
+		for (int64_t i = 0; i < depth_of(w); i++)
+			s += op_at(&w->b, w->d.tb == LT_OP_T, w->pb, 0, i, col);
+		save(w->d.bias, w->d.bias_type, col, s);
 	}
+}
+
+enum { TOGETHER = 4 }; /* columns whose sums are computed together */
+
+/* z (TOGETHER, m) = a (k, m) times TOGETHER columns of op(B) from `first` on; columns that do not exist are 0. Sums are in the order of K. */
+static void work_columns(const struct work *w, int64_t item, int64_t first, const double *restrict a, double *restrict z)
+{
+	int64_t m = w->c.rows, k = depth_of(w);
+
+	memset(z, 0, (size_t)(TOGETHER * m) * sizeof *z);
+	for (int64_t j = 0; j < k; j++, a += m) {
+		double b[TOGETHER];
+
+		for (int64_t t = 0; t < TOGETHER; t++)
+			b[t] = first + t < w->c.cols ? op_at(&w->b, w->d.tb == LT_OP_T, w->pb, item, j, first + t) : 0;
+		for (int64_t row = 0; row < m; row++)
+			for (int t = 0; t < TOGETHER; t++)
+				z[t * m + row] += a[row] * b[t];
+	}
+}
+
+/* One product of a batch. */
+static void work_item(const struct work *w, int64_t item)
+{
+	int64_t m = w->c.rows, k = depth_of(w);
+	double *a = mem_alloc((size_t)(m * k) * sizeof *a), *z = mem_alloc((size_t)(TOGETHER * m) * sizeof *z);
+	double scale = (double)w->alpha * (w->varies ? 1 + 0x1p-20 * (double)(w->c.cols % 64) : 1);
+
+	for (int64_t j = 0; j < k; j++)
+		for (int64_t row = 0; row < m; row++)
+			a[j * m + row] = op_at(&w->a, w->d.ta == LT_OP_T, w->pa, item, row, j);
+	for (int64_t col = 0; col < w->c.cols; col++) {
+		if (col % TOGETHER == 0)
+			work_columns(w, item, col, a, z);
+		for (int64_t row = 0; row < m; row++)
+			epilogue_at(&w->d, &w->c, w->out, item, row, col, z[col % TOGETHER * m + row] * scale);
+	}
+	mem_free(a);
+	mem_free(z);
+}
+
+static void work_run(void *body)
+{
+	const struct work *w = body;
+
+	memset(w->workspace, 0xff, w->bytes);
+	for (int32_t i = 0; i < w->c.count; i++)
+		work_item(w, i);
+	if (w->d.epilogue & LT_EPILOGUE_BGRADB)
+		sum_b(w);
 }
 
 static void check_epilogue(const struct desc *d, const struct layout *c)
@@ -290,10 +357,10 @@ static int fake_matmul(void *handle, void *desc, const void *alpha, const void *
 {
 	const struct desc *d = desc;
 	const struct layout *a = la, *b = lb, *c = lc;
-	int64_t k = d->ta == LT_OP_T ? a->rows : a->cols;
+	struct work *w;
 
 	assert_non_null(handle);
-	assert_true(pc == pd && lc == ld && *(const float *)beta == 0 && stream == &fake);
+	assert_true(pc == pd && lc == ld && *(const float *)beta == 0 && (!fake.stream || stream == fake.stream));
 	check_shapes(d, a, b, c);
 	check_epilogue(d, c);
 	fake.ran++;
@@ -304,20 +371,13 @@ static int fake_matmul(void *handle, void *desc, const void *alpha, const void *
 	if (fake.fails)
 		return fake.fails;
 	assert_int_equal((uintptr_t)workspace % 256, 0);
-	memset(workspace, 0xff, bytes);
-	for (int32_t i = 0; i < c->count; i++)
-		for (int64_t col = 0; col < c->cols; col++)
-			for (int64_t row = 0; row < c->rows; row++) {
-				double z = 0;
-
-				for (int64_t j = 0; j < k; j++)
-					z += op_at(a, d->ta == LT_OP_T, pa, i, row, j) * op_at(b, d->tb == LT_OP_T, pb, i, j, col);
-				if (fake.varies)
-					z *= 1 + 0x1p-20 * (double)(c->cols % 64);
-				epilogue_at(d, c, pd, i, row, col, z * (double)*(const float *)alpha);
-			}
-	if (d->epilogue & LT_EPILOGUE_BGRADB)
-		sum_b(d, b, c, pb, k);
+	w = malloc(sizeof *w);
+	assert_non_null(w);
+	*w = (struct work){*d, *a, *b, *c, pa, pb, pd, workspace, bytes, fake.poison ? NAN : *(const float *)alpha, fake.varies};
+	if (fake.submit)
+		return fake.submit(stream, work_run, w) ? 14 : LT_OK;
+	work_run(w);
+	free(w);
 	return LT_OK;
 }
 
@@ -366,6 +426,7 @@ void fake_init(void)
 	                fake_preference, destroy, fake_preference_set, fake_recommend, fake_check, fake_config, fake_matmul},
 	    .host = {&fake, "Fake sm_00 132 processors", 132, fake_stream, fake_capturing, fake_start, fake_stop, fake_failed},
 	    .version = 120000,
+	    .stream = &fake,
 	};
 }
 

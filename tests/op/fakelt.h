@@ -23,7 +23,10 @@ struct fake {
 	int fails;                /* not 0: every product fails with this status */
 	int varies;               /* 1: rounding depends on the number of columns, as it may in the library */
 	int capturing;
-	uint64_t swift, swift_split; /* the algorithm and split with the best timing */
+	int poison;                                                       /* 1: products are NaN */
+	void *stream;                                                     /* the stream that every product must be on; NULL: any */
+	int (*submit)(void *stream, void (*run)(void *body), void *body); /* queues a product and takes over its body; NULL: products run at once */
+	uint64_t swift, swift_split;                                      /* the algorithm and split with the best timing */
 	int fail_count;
 	struct err failed;
 };

@@ -1,0 +1,12 @@
+/* Settings of the stand-in for the CUDA runtime (tests/op/fakecuda.h) in the programs of a visit: 128 MB of memory, and streams whose work runs in
+ * an odd order. STANDIN_LOST=N: the device is lost at submission N. */
+#include <stdlib.h>
+
+#include "tests/op/fakecuda.h"
+
+__attribute__((constructor)) static void standin_start(void)
+{
+	const char *lost = getenv("STANDIN_LOST");
+
+	fake_cuda = (struct fake_cuda){.eager = 2, .odd = 3, .total = (size_t)128 << 20, .lost_at = lost ? strtol(lost, NULL, 10) : 0};
+}

@@ -8,9 +8,10 @@
 #include "kernels/vmath.h"
 
 enum {
-	NR = 2 * VLEN,                /* columns of a tile, and of a packed panel */
-	MR = VREGS == 32 ? 12 : 6,    /* rows of a tile, at most */
-	LINE = 64 / (int)sizeof(real) /* reals in a cache line */
+	NR = 2 * VLEN,                 /* columns of a tile, and of a packed panel */
+	MR = VREGS == 32 ? 12 : 6,     /* rows of a tile, at most */
+	LINE = 64 / (int)sizeof(real), /* reals in a cache line */
+	STEPS = VREGS == 32 ? 2 : 1    /* k of a turn of the loop; with 16 registers one leaves none free */
 };
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -83,12 +84,28 @@ ALWAYS_INLINE void row_store(const struct tile *t, real *c, const real *add, rea
 	}
 }
 
+/* Add the products of one k, and prefetch a line. */
+ALWAYS_INLINE void tile_step(vreal lo[MR], vreal hi[MR], const real *a, int64_t rs, const real *b, const real *hint, int m)
+{
+	vreal b0 = v_load(b), b1 = v_load(b + VLEN);
+
+#pragma GCC unroll 14
+	for (int i = 0; i < m; i++) {
+		vreal s = v_splat(a[i * rs]);
+
+		lo[i] = v_fma(s, b0, lo[i]);
+		hi[i] = v_fma(s, b1, hi[i]);
+	}
+	__builtin_prefetch(hint, 0, 2);
+}
+
 /* c [m][NR] = alpha a b [+ c], b [kc][NR]. */
 ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const real *b, int m, int by_rows)
 {
 	const real *hint = t->ask;
 	const int64_t step = t->step, ldc = t->ldc, rs = by_rows ? t->lda : 1, cs = by_rows ? 1 : t->lda, ldb = by_rows ? NR : t->ldb;
 	vreal lo[MR], hi[MR];
+	int64_t k = t->kc;
 
 #pragma GCC unroll 14
 	for (int i = 0; i < m; i++)
@@ -99,21 +116,12 @@ ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const r
 		for (int i = 0; i < m; i++)
 			for (int j = 0; j < NR; j += LINE)
 				__builtin_prefetch(c + i * ldc + j, 1);
-	for (int64_t k = t->kc; k > 0; k--) {
-		vreal b0 = v_load(b), b1 = v_load(b + VLEN);
-
-#pragma GCC unroll 14
-		for (int i = 0; i < m; i++) {
-			vreal s = v_splat(a[i * rs]);
-
-			lo[i] = v_fma(s, b0, lo[i]);
-			hi[i] = v_fma(s, b1, hi[i]);
-		}
-		a += cs;
-		b += ldb;
-		__builtin_prefetch(hint, 0, 2);
-		hint += step;
-	}
+	for (; k >= STEPS; k -= STEPS)
+#pragma GCC unroll 2
+		for (int u = 0; u < STEPS; u++, a += cs, b += ldb, hint += step)
+			tile_step(lo, hi, a, rs, b, hint, m);
+	for (; k > 0; k--, a += cs, b += ldb, hint += step)
+		tile_step(lo, hi, a, rs, b, hint, m);
 	if (t->plain) {
 #pragma GCC unroll 14
 		for (int i = 0; i < m; i++) {

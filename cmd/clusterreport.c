@@ -11,15 +11,16 @@ enum { NAMED = 64 }; /* most clusters that are listed */
 static void say_summary(const struct cluster_request *q, const struct cluster_report *r)
 {
 	long long n = r->samples, held = r->count[1];
+	const char *by = r->cosine ? " by cosine" : "";
 
 	if (q->by)
 		cmd_say("%lld samples by %s, %lld held out, in %d clusters", n, q->by, held, r->k);
 	else if (!r->features)
 		cmd_say("%lld samples at random, %lld held out, in %d clusters", n, held, r->k);
 	else if (!r->count[0])
-		cmd_say("%lld samples, all held out, in %d clusters of %s", n, r->k, r->features);
+		cmd_say("%lld samples, all held out, in %d clusters of %s%s", n, r->k, r->features, by);
 	else
-		cmd_say("%lld samples, %lld held out, %d clusters of %s: inertia %.4g each, silhouette %.3f", n, held, r->k, r->features,
+		cmd_say("%lld samples, %lld held out, %d clusters of %s%s: inertia %.4g each, silhouette %.3f", n, held, r->k, r->features, by,
 		        r->inertia / (double)r->count[0], r->silhouette);
 	if (r->micro)
 		cmd_say("%s clustered %lld centroids of k-means in place of %lld samples", cluster_method_names[q->method], (long long)r->micro,

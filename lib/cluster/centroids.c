@@ -4,12 +4,32 @@
 #include <math.h>
 #include <string.h>
 
+#include "cluster/points.h"
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/npy.h"
+
+/* Read "distance" of the sidecar: m->cosine, with which all centroids must have unit length. */
+static int read_distance(struct kmeans *m, const char *path, const json_t *facts, const char *side, struct err *e)
+{
+	const char *distance = NULL;
+
+	if (!facts || jsonio_str(facts, "distance", 0, &distance, side, e) || !distance)
+		return e->code ? -1 : 0;
+	if (strcmp(distance, "cosine"))
+		return err_set(e, ERR_DATA, "%s: \"distance\" is \"%s\", expected \"cosine\"", side, distance);
+	m->cosine = 1;
+	for (int c = 0; c < m->k; c++) {
+		float length2 = points_length2(m->centroids + c * m->d, m->d);
+
+		if (!(fabsf(length2 - 1) < 1e-4f))
+			return err_set(e, ERR_DATA, "%s: row %d has the length %g, but centroids by cosine have 1", path, c, sqrt((double)length2));
+	}
+	return 0;
+}
 
 int centroids_load(struct kmeans *m, char hash[65], const char *path, const struct featureset *f, int is_network, int64_t k, struct err *e)
 {
@@ -47,6 +67,8 @@ int centroids_load(struct kmeans *m, char hash[65], const char *path, const stru
 			if (!isfinite(m->centroids[i]))
 				rc = err_set(e, ERR_DATA, "%s: row %lld, column %lld is not finite", path, (long long)(i / a.shape[1]),
 				             (long long)(i % a.shape[1]));
+		if (!rc)
+			rc = read_distance(m, path, facts, side, e);
 		offset = json_object_get(facts, "offset");
 		for (int c = 0; c < m->k && offset; c++)
 			m->offset[c] = (float)json_number_value(json_array_get(offset, (size_t)c));

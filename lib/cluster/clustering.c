@@ -27,6 +27,8 @@ static int check_request(const struct cluster_request *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--soft M needs clusters with centroids, and M from 2 to %d", ASSIGNMENT_CLUSTERS);
 	if (r->seeds && (r->by || blind || r->centroids))
 		return err_set(e, ERR_USAGE, "--seeds needs clusters that are fitted to features");
+	if (r->distance && (r->by || blind || r->centroids))
+		return err_set(e, ERR_USAGE, "--distance is of features, and --centroids has its own");
 	if (r->by || r->rate)
 		return 0;
 	if (!r->k && !r->centroids && !r->like)
@@ -39,8 +41,8 @@ static int check_request(const struct cluster_request *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--like needs --features random");
 	if (r->method != METHOD_KMEANS && (r->centroids || blind))
 		return err_set(e, ERR_USAGE, "--method cannot be combined with --centroids or --features random");
-	if (r->method != METHOD_KMEANS && r->balance > 0)
-		return err_set(e, ERR_USAGE, "--balance is for --method kmeans");
+	if (r->method != METHOD_KMEANS && (r->balance > 0 || r->distance))
+		return err_set(e, ERR_USAGE, "--balance and --distance cosine are for --method kmeans");
 	return 0;
 }
 
@@ -84,6 +86,8 @@ static int read_samples(struct clustering *c, struct err *e)
 		               r->features);
 	c->samples = samples_open(r->sources, r->nsources, &so, e);
 	if (!c->samples || featureset_read(&c->f, c->samples, &fo, e))
+		return -1;
+	if (r->distance && featureset_unit(&c->f, r->pool, e))
 		return -1;
 	samples_digest(c->samples, c->samples_hash);
 	return 0;
@@ -157,6 +161,7 @@ struct method_options clustering_method(const struct clustering *c, uint64_t see
 	                               .restarts = (int)r->restarts,
 	                               .iterations = (int)r->iterations,
 	                               .balance = r->balance,
+	                               .cosine = r->distance,
 	                               .seed = seed,
 	                               .pool = r->pool,
 	                               .device = c->gpu,
@@ -212,7 +217,10 @@ static int partition_by_features(struct clustering *c, struct err *e)
 	int rc = 0;
 
 	if (r->centroids)
-		rc = centroids_load(&c->m, c->centroids_hash, r->centroids, &c->f, r->network != NULL, r->k, e);
+		rc = centroids_load(&c->m, c->centroids_hash, r->centroids, &c->f, r->network != NULL, r->k, e) ||
+		             (c->m.cosine && featureset_unit(&c->f, r->pool, e))
+		         ? -1
+		         : 0;
 	if (rc || find_device(c, e))
 		return -1;
 	new_parts(c);
@@ -222,6 +230,8 @@ static int partition_by_features(struct clustering *c, struct err *e)
 		if (c->f.count[h])
 			rc = kmeans_assign(c->cluster[h], c->distance[h], &c->m, c->f.x[h], c->f.count[h], r->pool, c->gpu, e);
 	partition_of_centroids(c->partition, c->m.centroids, c->m.offset, c->m.k, c->m.d, c->f.name);
+	if (c->m.cosine)
+		partition_of_cosine(c->partition);
 	if (!r->centroids && r->method != METHOD_KMEANS)
 		partition_of_method(c->partition, cluster_method_names[r->method], c->samples_hash);
 	if (r->soft && !rc)
@@ -257,6 +267,7 @@ static void fill_report(struct cluster_report *report, struct clustering *c)
 	                                  .size = {c->q.sizes ? c->q.sizes : mem_zalloc((size_t)c->m.k, sizeof *c->q.sizes), c->held},
 	                                  .names = c->names,
 	                                  .features = clustering_is_blind(r) ? NULL : mem_strdup(c->f.name),
+	                                  .cosine = c->m.cosine,
 	                                  .inertia = c->q.total,
 	                                  .silhouette = c->q.silhouette,
 	                                  .largest = c->q.largest,

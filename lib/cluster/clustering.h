@@ -17,6 +17,7 @@ struct cluster_request {
 	int64_t fine, neighbours;
 	int64_t restarts, iterations;
 	double balance;
+	int distance;  /* index in cluster_distances: 0, or 1 for spherical k-means. With `centroids`, what these say counts instead */
 	int64_t soft;  /* 0, or the places of a sample in its nearest clusters: cluster/soft.h */
 	double margin; /* 0, or as there */
 	uint64_t seed;
@@ -45,7 +46,8 @@ struct cluster_request {
 	void *arg;                               /* the argument of these three callbacks */
 };
 
-extern const char *const cluster_holdouts[]; /* "key", "dir" */
+extern const char *const cluster_holdouts[];  /* "key", "dir" */
+extern const char *const cluster_distances[]; /* "l2", "cosine" */
 
 /* The option table that fills a request (core/option.h), and the defaults. */
 extern const struct option cluster_options[];
@@ -67,6 +69,7 @@ struct cluster_report {
 	int64_t *size[2];           /* [k] the same for each cluster */
 	json_t *names;              /* [k] names of the clusters; NULL: they have none */
 	char *features;             /* name of the features; NULL: none were used */
+	int cosine;                 /* 1: they were scaled to unit length */
 	double inertia, silhouette; /* of the training part: sum of squared distances; silhouette of struct kmeans_quality */
 	int64_t silhouette_n;       /* samples of which it is; 0: there are no features */
 	struct separation separation;

@@ -7,6 +7,7 @@
 #define REQUEST(member) OPTION_FIELD(struct cluster_request, member)
 
 const char *const cluster_holdouts[] = {"key", "dir", NULL};
+const char *const cluster_distances[] = {"l2", "cosine", NULL};
 
 static const char *const features_words[] = {"hogcolor", "random", "dinov2:", "clip:", "inception:", NULL};
 
@@ -90,6 +91,9 @@ const struct option cluster_options[] = {
      .when = {{USE_AGAINST, "--by --rate"}, {USE_NEEDS, "--features=random"}}, .stamp = STAMP_OTHERWISE},
     {"--method", .type = OPTION_CHOICE, REQUEST(method), .arg = "NAME", .choices = cluster_method_names, .preset = "kmeans", .help = "how to cluster",
      .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "method"},
+    {"--distance", .type = OPTION_CHOICE, REQUEST(distance), .arg = "NAME", .choices = cluster_distances, .preset = "l2",
+     .help = "what k-means compares: l2, or cosine, of features scaled to unit length",
+     .when = {{USE_AGAINST, "--by --centroids --features=random"}, {USE_NEEDS, "--method=kmeans"}}, .stamp = STAMP_OTHERWISE},
     {"--neighbours", .type = OPTION_INT, REQUEST(neighbours), .lo = 1, .hi = 1000, .arg = "N", .preset = "10",
      .help = "nearest neighbours of each sample in the graph", .when = {{USE_AGAINST, "--by --rate"}, {USE_NEEDS, "--method=spectral"}},
      .stamp = STAMP_ALWAYS, .key = "neighbours", .counts = fits_graph},
@@ -151,6 +155,8 @@ struct stamp *clustering_stamp(const struct clustering *c)
 		stamp_text(s, "features", clustering_is_blind(r) ? "random" : c->f.name);
 	if (c->network.input)
 		stamp_text(s, "input", c->network.input);
+	if (c->m.cosine)
+		stamp_text(s, "distance", cluster_distances[1]);
 	optionstamp_put(s, tables, r, "by holdout holdout_by fine balance restarts iterations seed method neighbours soft margin");
 	stamp_input(s, "samples", c->samples_hash);
 	if (*c->f.hash)

@@ -49,6 +49,10 @@ int clustering_take_rated(struct clustering *c, struct err *e)
 		rc = err_set(e, ERR_DATA, "%s: there is no training sample to measure", c->r->rate);
 	if (!rc)
 		rc = method_means(&c->m, c->cluster[0], c->f.x[0], c->f.count[0], c->f.d, c->rated.clusters, c->r->pool, e);
+	if (!rc && c->r->distance) {
+		c->m.cosine = 1;
+		kmeans_scale(&c->m, NULL, c->r->pool);
+	}
 	for (int h = 0; h < 2 && !rc; h++)
 		method_distances(c->distance[h], &c->m, c->cluster[h], c->f.x[h], c->f.count[h], c->r->pool);
 	c->names = json_incref(c->rated.names);

@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "cluster/features.h"
+#include "cluster/points.h"
 #include "data/lookahead.h"
 #include "file/fileio.h"
 #include "file/npy.h"
@@ -281,6 +282,19 @@ int featureset_split(struct featureset *f, const uint8_t *held, struct err *e)
 		f->x[h] = x[h];
 		f->count[h] = f->room[h] = count[h];
 	}
+	return 0;
+}
+
+int featureset_unit(struct featureset *f, struct pool *pool, struct err *e)
+{
+	int64_t zero[2];
+
+	for (int h = 0; h < 2; h++)
+		zero[h] = points_unit_rows(f->x[h], f->count[h], f->d, pool);
+	for (int64_t i = 0; i < f->n && (zero[0] >= 0 || zero[1] >= 0); i++)
+		if (f->row[i] == zero[f->held[i]])
+			return err_set(e, ERR_DATA, "\"%s\": its %s features are all 0 and have no direction, which --distance cosine compares",
+			               f->key[i], f->name);
 	return 0;
 }
 

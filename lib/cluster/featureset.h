@@ -58,6 +58,8 @@ struct featureset {
 int featureset_read(struct featureset *f, struct samples *s, const struct featureset_options *o, struct err *e);
 /* Move the samples i with held [n] to the held-out part, and the others to the training part, each part in sample order. ERR_NOMEM. */
 int featureset_split(struct featureset *f, const uint8_t *held, struct err *e);
+/* Scale the features of every sample to unit length. ERR_DATA naming a sample whose features are all 0, which have no direction. */
+int featureset_unit(struct featureset *f, struct pool *pool, struct err *e);
 void featureset_release(struct featureset *f); /* a zeroed one is allowed */
 
 #endif

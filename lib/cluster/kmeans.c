@@ -289,6 +289,47 @@ static int move_centres(float *centroids, struct points *p, int k, int *refilled
 	return 0;
 }
 
+struct scale_job {
+	struct kmeans *m;
+	const float *last;
+};
+
+static void scale_task(void *arg, int64_t c, int worker)
+{
+	const struct scale_job *j = arg;
+	int64_t d = j->m->d;
+
+	(void)worker;
+	if (!(points_unit(j->m->centroids + c * d, d) > 0) && j->last)
+		memcpy(j->m->centroids + c * d, j->last + c * d, (size_t)d * sizeof *j->last);
+}
+
+void kmeans_scale(struct kmeans *m, const float *last, struct pool *p)
+{
+	struct scale_job j = {m, last};
+
+	pool_run(p, m->k, scale_task, &j);
+}
+
+/* Compute new centres, of unit length where the clustering is spherical. */
+static int renew_centres(struct kmeans *m, struct points *p, struct err *e)
+{
+	size_t n = (size_t)m->k * (size_t)m->d;
+	float *last;
+	int rc;
+
+	if (!m->cosine)
+		return move_centres(m->centroids, p, m->k, &m->reseeded, e);
+	if (!(last = mem_try(n, sizeof *last, "centroids", e)))
+		return -1;
+	memcpy(last, m->centroids, n * sizeof *last);
+	rc = move_centres(m->centroids, p, m->k, &m->reseeded, e);
+	if (!rc)
+		kmeans_scale(m, last, p->pool);
+	mem_free(last);
+	return rc;
+}
+
 /* Run Lloyd's iterations on m's centres until they converge, at most `most` unless clusters are empty. With `share` > 0, m->offset keeps every
  * cluster at or below kmeans_room points. */
 static int lloyd(struct kmeans *m, struct points *p, const struct kmeans_options *o, int most, double share, struct err *e)
@@ -310,7 +351,7 @@ static int lloyd(struct kmeans *m, struct points *p, const struct kmeans_options
 			return 0;
 		if (it >= most && extra++ == EXTRA)
 			return err_set(e, ERR_DATA, "%d of %d clusters of %lld points remain empty", empty, m->k, (long long)p->n);
-		if (move_centres(m->centroids, p, m->k, &m->reseeded, e))
+		if (renew_centres(m, p, e))
 			return -1;
 		last = m->inertia;
 		rc = progress_tell(o->progress, "k-means", it, most);
@@ -341,6 +382,7 @@ static int fit(struct kmeans *out, struct points *p, int k, const struct kmeans_
 
 		kmeans_init(&m, k, p->d);
 		m.restart = r;
+		m.cosine = o->cosine;
 		if (seed_centres(m.centroids, p, k, o->seed, step + (uint64_t)r, e) || lloyd(&m, p, o, most, 0, e)) {
 			kmeans_release(&m);
 			kmeans_release(out);

@@ -6,7 +6,10 @@
  *
  * A point belongs to the cluster that minimises |x - c_k|^2 + offset_k, the lowest k on a tie. Offsets are zero unless clusters are balanced.
  * Then they act as prices that keep every cluster at or below its maximum size (a power diagram). So the cluster of a point in a balanced
- * partition also depends on the point alone, and new points can be assigned later. */
+ * partition also depends on the point alone, and new points can be assigned later.
+ *
+ * Spherical k-means (Dhillon & Modha 2001) clusters by the cosine: points have unit length, and the centroid of a cluster is the mean of its points
+ * scaled to unit length. Between unit vectors |x - c|^2 = 2 - 2 cos(x, c), so assignment, offsets and distances are the same as above. */
 #ifndef DDM_CLUSTER_KMEANS_H
 #define DDM_CLUSTER_KMEANS_H
 
@@ -29,6 +32,7 @@ struct kmeans_options {
 	int iterations;      /* most iterations; 0: 100 (for the fine centroids: 50) */
 	double tolerance;    /* stop if the inertia falls by less than this share; 0: 1e-5 */
 	double balance;      /* 0: none. Else a cluster holds at most kmeans_room points; >= 1.01 */
+	int cosine;          /* 1: spherical k-means, of points of unit length (points_unit_rows) */
 	uint64_t seed;
 	struct pool *pool;
 	struct device *device; /* runs assignment and sums of unweighted points; NULL: the CPU. Borrowed */
@@ -41,6 +45,7 @@ struct kmeans {
 	int64_t d;
 	float *centroids; /* (k, d), owned */
 	float *offset;    /* [k], owned */
+	int cosine;       /* 1: of spherical k-means: the centroids have unit length, and so must the points */
 	int iterations;   /* iterations of the winning run */
 	int restart;      /* index of the winning run */
 	int reseeded;     /* number of times an empty cluster received the farthest point */
@@ -51,6 +56,9 @@ struct kmeans {
  * ERR_NOMEM; ERR_AGAIN: the progress said stop. Release with kmeans_release; on failure *out is empty. */
 int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e);
 void kmeans_release(struct kmeans *m); /* a zeroed one is allowed */
+
+/* Scale the centroids of m to unit length. A centroid of length 0, the mean of opposite points, becomes that of `last` (k, d); NULL: it stays. */
+void kmeans_scale(struct kmeans *m, const float *last, struct pool *p);
 
 /* Assign x (n, m->d): cluster [n]; distance [n] (may be NULL) = |x - c|, without the offset. device: as in struct kmeans_options. */
 int kmeans_assign(int32_t *cluster, float *distance, const struct kmeans *m, const float *x, int64_t n, struct pool *p, struct device *device,

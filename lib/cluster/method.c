@@ -86,6 +86,8 @@ static int check(const float *x, int64_t n, int64_t d, int64_t most, const struc
 		return err_set(e, ERR_USAGE, "%d clusters need at least as many points, and there are %lld", o->k, (long long)n);
 	if (o->balance > 0)
 		return err_set(e, ERR_USAGE, "%s does not balance clusters: only kmeans does", name);
+	if (o->cosine)
+		return err_set(e, ERR_USAGE, "%s does not cluster by the cosine: only kmeans does", name);
 	if (o->fine && (o->fine < o->k || o->fine > n))
 		return err_set(e, ERR_USAGE, "%d fine centroids: must be at least %d clusters and at most %lld points", o->fine, o->k, (long long)n);
 	if (o->fine > most)
@@ -236,6 +238,7 @@ int method_cut(struct method_fit *out, const float *x, int64_t n, int64_t d, con
 	                            .restarts = o->restarts,
 	                            .iterations = o->iterations,
 	                            .balance = o->balance,
+	                            .cosine = o->cosine,
 	                            .seed = o->seed,
 	                            .pool = o->pool,
 	                            .device = o->device,

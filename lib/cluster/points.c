@@ -38,6 +38,48 @@ float points_length2(const float *x, int64_t d)
 	return (float)sum;
 }
 
+double points_unit(float *x, int64_t d)
+{
+	double sum = 0, length;
+
+	for (int64_t i = 0; i < d; i++)
+		sum += (double)x[i] * x[i];
+	length = sqrt(sum);
+	for (int64_t i = 0; i < d && length > 0; i++)
+		x[i] = (float)(x[i] / length);
+	return length;
+}
+
+struct unit_job {
+	float *x;
+	int64_t n, d;
+	int64_t *zero; /* per task: the first row of length 0, or -1 */
+};
+
+static void unit_task(void *arg, int64_t task, int worker)
+{
+	struct unit_job *j = arg;
+	int64_t end = (task + 1) * SCAN < j->n ? (task + 1) * SCAN : j->n;
+
+	(void)worker;
+	j->zero[task] = -1;
+	for (int64_t i = task * SCAN; i < end; i++)
+		if (!(points_unit(j->x + i * j->d, j->d) > 0) && j->zero[task] < 0)
+			j->zero[task] = i;
+}
+
+int64_t points_unit_rows(float *x, int64_t n, int64_t d, struct pool *pool)
+{
+	int64_t tasks = (n + SCAN - 1) / SCAN, zero = -1;
+	struct unit_job job = {x, n, d, mem_zalloc((size_t)tasks, sizeof(int64_t))};
+
+	pool_run(pool, tasks, unit_task, &job);
+	for (int64_t t = tasks - 1; t >= 0; t--)
+		zero = job.zero[t] >= 0 ? job.zero[t] : zero;
+	mem_free(job.zero);
+	return zero;
+}
+
 int64_t *points_subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step)
 {
 	int64_t *row = mem_zalloc((size_t)m, sizeof *row), at = 0;

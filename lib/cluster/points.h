@@ -22,6 +22,11 @@ int64_t *points_subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step);
 int points_blocks(int64_t n, int64_t rows, const char *name, void (*task)(void *arg, int64_t block, int worker), void *arg, struct pool *pool,
                   const struct progress *progress, struct err *e);
 
+/* Scale x [d] to length 1, in place. Returns its length before; one of length 0 stays as it is. */
+double points_unit(float *x, int64_t d);
+/* Scale every row of x (n, d) to length 1. Returns the first row whose length is 0, which has no direction, or -1 if there is none. */
+int64_t points_unit_rows(float *x, int64_t n, int64_t d, struct pool *pool);
+
 /* ERR_DATA naming the first value of x (n, d) that is not finite. */
 int points_finite(const float *x, int64_t n, int64_t d, struct pool *pool, struct err *e);
 

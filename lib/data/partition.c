@@ -34,6 +34,16 @@ void partition_of_centroids(char hex[65], const float *centroids, const float *o
 	sha256_end(&h, hex);
 }
 
+void partition_of_cosine(char hex[65])
+{
+	struct sha256 h;
+
+	sha256_init(&h);
+	add_text(&h, "cosine");
+	add_text(&h, hex);
+	sha256_end(&h, hex);
+}
+
 void partition_of_method(char hex[65], const char *method, const char *samples)
 {
 	struct sha256 h;

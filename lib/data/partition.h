@@ -8,6 +8,8 @@
 
 /* Nearest of k centroids (k, d) of these features; offset [k] is added to the squared distances (cluster/kmeans.h). */
 void partition_of_centroids(char hex[65], const float *centroids, const float *offset, int k, int64_t d, const char *features);
+/* Change `hex`, a partition by centroids, to that in which the features are scaled to unit length before they are compared. */
+void partition_of_cosine(char hex[65]);
 /* Change `hex`, a partition by centroids, to that of a method that does not put every training sample to its nearest one. samples: their digest. */
 void partition_of_method(char hex[65], const char *method, const char *samples);
 /* Change `hex` to the partition in which a sample is also in its nearest other clusters (cluster/soft.h). */

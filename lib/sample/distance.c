@@ -87,6 +87,7 @@ static void measure(void *arg, int64_t i, int worker)
 	int64_t d = c->centroids.d, values = (int64_t)c->channels * c->side * c->side;
 	const float *x = j->x0 + i * values;
 	float features[FEATURES_HOGCOLOR_DIM];
+	double length2 = 0, scale;
 
 	(void)worker;
 	j->bad[i].code = 0;
@@ -99,12 +100,15 @@ static void measure(void *arg, int64_t i, int worker)
 	if (c->hogcolor && picture_features(c, features, x, &j->bad[i]))
 		return;
 	x = c->hogcolor ? features : x;
+	for (int64_t v = 0; v < d && c->centroids.cosine; v++)
+		length2 += (double)x[v] * x[v];
+	scale = length2 > 0 ? 1 / sqrt(length2) : 1; /* without a direction, all centroids are equally far */
 	for (int k = 0; k < c->centroids.k; k++) {
 		const float *m = c->centroids.centroids + k * d;
 		double sum = c->centroids.offset[k];
 
 		for (int64_t v = 0; v < d; v++)
-			sum += ((double)x[v] - m[v]) * ((double)x[v] - m[v]);
+			sum += (scale * x[v] - m[v]) * (scale * x[v] - m[v]);
 		j->squared[i * c->centroids.k + k] = sum;
 	}
 }

@@ -23,7 +23,8 @@ struct distance {
 int distance_load(struct distance *c, const char *path, int k, int channels, int side, int latents, struct pool *pool, struct err *e);
 void distance_release(struct distance *c);
 
-/* The callback `distances` of struct mixture; arg is a struct distance. The offsets of balanced clusters are added, as in ddm-cluster. */
+/* The callback `distances` of struct mixture; arg is a struct distance. Features are scaled to unit length first if the centroids are by cosine: then
+ * the distances of features that are all 0 differ by the offsets alone. The offsets of balanced clusters are added, as in ddm-cluster. */
 int distance_squared(void *arg, double *squared, const float *x0, int64_t n, struct err *e);
 
 #endif

@@ -121,9 +121,39 @@ def seeds():
             or off("lowest", got["normalised_mutual_information_least"], min(information)))
 
 
+def spherical():
+    """k-means of normalised rows whose centres are normalised after each mean, the best of twenty starts of scikit-learn's k-means++."""
+    import numpy as np
+    from sklearn.cluster import kmeans_plusplus
+
+    def unit(a):
+        return a / np.linalg.norm(a, axis=1, keepdims=True)
+
+    for n, d, blobs, k, spread in (600, 12, 5, 5, 2), (500, 6, 4, 4, 2), (90, 40, 2, 2, 3):
+        x = normals(n, d, blobs, spread) * np.random.default_rng(SEED + 1).uniform(.01, 50, size=(n, 1)).astype(np.float32)
+        z, best = unit(x.astype(float)), None
+        for start in range(20):
+            centres, labels = kmeans_plusplus(z, k, random_state=start)[0], None
+            while True:
+                last, labels = labels, (z @ centres.T).argmax(1)
+                if last is not None and (last == labels).all():
+                    break
+                centres = unit(np.stack([z[labels == c].mean(0) for c in range(k)]))
+            inertia = 2 * (n - (z * centres[labels]).sum())
+            if best is None or inertia < best[0]:
+                best = inertia, labels
+        ours, report = cluster(x, "-k", k, "--distance", "cosine", "--restarts", 20)
+        wrong = same(ours, best[1]) or off("inertia", report["inertia"], best[0])
+        if wrong:
+            return "%d points, %d clusters: %s" % (n, k, wrong)
+        if same(ours, cluster(x, "-k", k, "--restarts", 20)[0]) is None:
+            return "%d points: the clusters by l2 are the same, and the case shows nothing" % n
+
+
 NEEDS = ["numpy", "sklearn"]
 case("Ward linkage: scikit-learn", NEEDS, linkage("ward"))
 case("average linkage: scikit-learn", NEEDS, linkage("average"))
 case("spectral clustering of moons, circles and blobs: scikit-learn", NEEDS, spectral)
+case("spherical k-means: normalised rows and centres from scikit-learn's starts", NEEDS, spherical)
 case("silhouette, Davies-Bouldin, Calinski-Harabasz, adjusted Rand, mutual information: scikit-learn", NEEDS, quality)
 case("agreement of seeds: scikit-learn", NEEDS, seeds)

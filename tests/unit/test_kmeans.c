@@ -494,6 +494,130 @@ static void seeds_as_one_by_one(void **state)
 	mem_free(x);
 }
 
+static double cosine(const float *a, const float *b)
+{
+	double ab = 0, aa = 0, bb = 0;
+
+	for (int j = 0; j < D; j++) {
+		ab += (double)a[j] * b[j];
+		aa += (double)a[j] * a[j];
+		bb += (double)b[j] * b[j];
+	}
+	return ab / sqrt(aa * bb);
+}
+
+/* Points around directions, whose lengths differ by a factor of 400: only their directions tell the blobs apart. */
+static float *directions(int64_t n, int count, int32_t *truth)
+{
+	float *x = blobs(n, count, 2.f, truth);
+
+	for (int64_t i = 0; i < n; i++)
+		for (int j = 0; j < D; j++)
+			x[i * D + j] *= (float)pow(400., rng_uniform(11, RNG_TEST, 5, (uint64_t)i, 0));
+	return x;
+}
+
+/* The definition, in double from the points as they were before they were scaled: each is in the cluster of the largest cosine, the centroids are the
+ * means of unit vectors scaled to length 1, and the inertia is the sum of 2 - 2 cos. */
+static void check_spherical(const struct kmeans *m, const int32_t *cluster, const float *distance, const float *raw, int64_t n)
+{
+	double *mean = mem_zalloc((size_t)(m->k * D), sizeof *mean), inertia = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		double own = cosine(raw + i * D, m->centroids + cluster[i] * D), length = 0;
+
+		for (int c = 0; c < m->k; c++)
+			assert_true(cosine(raw + i * D, m->centroids + c * D) <= own + 1e-6);
+		assert_true(fabs(distance[i] - sqrt(2 - 2 * own)) < 1e-5);
+		inertia += 2 - 2 * own;
+		for (int j = 0; j < D; j++)
+			length += (double)raw[i * D + j] * raw[i * D + j];
+		for (int j = 0; j < D; j++)
+			mean[cluster[i] * D + j] += raw[i * D + j] / sqrt(length);
+	}
+	assert_true(fabs(inertia / m->inertia - 1) < 1e-5);
+	for (int c = 0; c < m->k; c++) {
+		double length = 0;
+
+		for (int j = 0; j < D; j++)
+			length += mean[c * D + j] * mean[c * D + j];
+		for (int j = 0; j < D; j++)
+			assert_true(fabs(mean[c * D + j] / sqrt(length) - m->centroids[c * D + j]) < 1e-3);
+	}
+	mem_free(mean);
+}
+
+static void spherical(void **state)
+{
+	enum { N = 2000, K = 6 };
+	int32_t truth[N], cluster[2][N];
+	int64_t apart[2] = {0}, size[K] = {0};
+	float *raw = directions(N, K, truth), *x = mem_alloc(N * D * sizeof *x), *distance = mem_alloc(N * sizeof *distance);
+	struct kmeans_options o = {.k = K, .seed = 2, .tolerance = 1e-9, .cosine = 1};
+	struct kmeans m[2];
+	struct err e = {0};
+
+	(void)state;
+	memcpy(x, raw, N * D * sizeof *x);
+	assert_int_equal(points_unit_rows(x, N, D, NULL), -1);
+	for (int t = 0; t < 2; t++)
+		fit_with(&m[t], cluster[t], x, N, o, t ? 3 : 1);
+	assert_memory_equal(m[0].centroids, m[1].centroids, K * D * sizeof(float));
+	assert_memory_equal(cluster[0], cluster[1], sizeof cluster[0]);
+	assert_int_equal(m[0].cosine, 1);
+	assert_int_equal(kmeans_assign(cluster[0], distance, &m[0], x, N, NULL, NULL, &e), 0);
+	check_spherical(&m[0], cluster[0], distance, raw, N);
+	kmeans_release(&m[1]);
+	fit_with(&m[1], cluster[1], raw, N, (struct kmeans_options){.k = K, .seed = 2}, 1);
+	for (int i = 0; i < N; i++)
+		for (int a = 0; a < 2; a++)
+			apart[a] += (truth[i] == truth[(i + 1) % N]) != (cluster[a][i] == cluster[a][(i + 1) % N]);
+	assert_int_equal(apart[0], 0);
+	assert_true(apart[1] > N / 10); /* by squared distance the lengths count */
+	kmeans_release(&m[0]);
+	kmeans_release(&m[1]);
+
+	/* Balanced, and through fine centroids: the centroids have unit length, and no cluster is too large. */
+	o.k = 4;
+	o.balance = 1.1;
+	fit_with(&m[0], cluster[0], x, N, o, 1);
+	for (int i = 0; i < N; i++)
+		size[cluster[0][i]]++;
+	for (int c = 0; c < 4; c++)
+		assert_true(size[c] <= kmeans_room(1.1, N, 4));
+	o.balance = 0;
+	o.fine = 30;
+	fit_with(&m[1], cluster[1], x, N, o, 1);
+	for (int a = 0; a < 2; a++) {
+		for (int c = 0; c < 4; c++)
+			assert_true(fabsf(points_length2(m[a].centroids + c * D, D) - 1) < 1e-6f);
+		kmeans_release(&m[a]);
+	}
+	mem_free(distance);
+	mem_free(x);
+	mem_free(raw);
+}
+
+/* The mean of opposite points has no direction: the centroid stays where it was. A point without one is named. */
+static void opposite(void **state)
+{
+	float x[2 * D] = {0}, zero[3 * D] = {0};
+	struct kmeans_options o = {.k = 1, .seed = 1, .cosine = 1};
+	struct err e = {0};
+	struct kmeans m;
+
+	(void)state;
+	x[0] = 1;
+	x[D] = -1;
+	assert_int_equal(kmeans_fit(&m, x, 2, D, &o, &e), 0);
+	assert_true(fabsf(m.centroids[0]) == 1);
+	assert_true(fabs(m.inertia - 4) < 1e-6);
+	kmeans_release(&m);
+	zero[0] = 3;
+	assert_int_equal(points_unit_rows(zero, 3, D, NULL), 1);
+	assert_true(zero[0] == 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,6 +638,8 @@ int main(void)
 	    cmocka_unit_test(balances_pairs),
 	    cmocka_unit_test(approaches),
 	    cmocka_unit_test(seeds_as_one_by_one),
+	    cmocka_unit_test(spherical),
+	    cmocka_unit_test(opposite),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,8 +23,10 @@ static int check_request(const struct cluster_request *r, struct err *e)
 
 	if (r->rate && (r->by || blind || r->k || r->centroids || r->fine || r->balance > 0 || r->holdout > 0 || r->seeds))
 		return err_set(e, ERR_USAGE, "--rate measures given clusters by features: it cannot be combined with options that make clusters");
-	if ((r->soft || r->margin > 0) && (r->by || r->rate || blind || r->soft < 2 || r->soft > ASSIGNMENT_CLUSTERS))
-		return err_set(e, ERR_USAGE, "--soft M needs clusters with centroids, and M from 2 to %d", ASSIGNMENT_CLUSTERS);
+	if ((r->soft || r->margin > 0) && (r->by || r->rate || r->soft < 2 || r->soft > ASSIGNMENT_CLUSTERS))
+		return err_set(e, ERR_USAGE, "--soft M needs clusters with centroids or at random, and M from 2 to %d", ASSIGNMENT_CLUSTERS);
+	if (r->margin > 0 && blind)
+		return err_set(e, ERR_USAGE, "--margin needs distances, which --features random has not");
 	if (r->seeds && (r->by || blind || r->centroids))
 		return err_set(e, ERR_USAGE, "--seeds needs clusters that are fitted to features");
 	if (r->distance && (r->by || blind || r->centroids))
@@ -124,17 +126,48 @@ static int partition_by_fact(struct clustering *c, struct err *e)
 	return rc;
 }
 
+/* Draw the further clusters of every sample. */
+static void soften_at_random(struct clustering *c)
+{
+	int most = (int)c->r->soft;
+	int32_t *order = mem_alloc((size_t)c->m.k * sizeof *order);
+
+	for (int64_t i = 0; i < c->f.n; i++)
+		random_further(c->further[c->f.held[i]] + c->f.row[i] * (most - 1), c->f.key[i], clustering_of(c, i), c->share, c->m.k, most,
+		               c->r->seed, order);
+	mem_free(order);
+}
+
+/* Find the further clusters of every sample. */
+static int soften(struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+
+	if (r->soft > c->m.k)
+		return err_set(e, ERR_USAGE, "--soft %lld, but there are %d clusters", (long long)r->soft, c->m.k);
+	for (int h = 0; h < 2; h++) {
+		if (!(c->further[h] = mem_try((size_t)(c->f.count[h] * (r->soft - 1)) + 1, sizeof(int32_t), "further clusters", e)))
+			return -1;
+		if (!c->share)
+			soft_clusters(c->further[h], &c->m, c->cluster[h], c->f.x[h], c->f.count[h], (int)r->soft, r->margin, r->pool);
+	}
+	if (c->share)
+		soften_at_random(c);
+	partition_of_soft(c->partition, (int)r->soft, r->margin);
+	return 0;
+}
+
 static int partition_at_random(struct clustering *c, struct err *e)
 {
 	const struct cluster_request *r = c->r;
 
-	if (random_shares(r->like, r->k, &c->m.k, &c->share, c->like_hash, e))
+	if (random_shares(r->like, r->k, r->soft > 0, &c->m.k, &c->share, c->like_hash, e))
 		return -1;
 	new_parts(c);
 	for (int64_t i = 0; i < c->f.n; i++)
 		c->cluster[c->f.held[i]][c->f.row[i]] = kmeans_random(c->f.key[i], c->share, c->m.k, r->seed);
 	partition_of_shares(c->partition, c->share, c->m.k, r->seed);
-	return 0;
+	return r->soft ? soften(c, e) : 0;
 }
 
 /* The choice of device depends only on sizes, so the same samples are always clustered on the same device. */
@@ -182,22 +215,6 @@ static int fit(struct clustering *c, struct err *e)
 	return 0;
 }
 
-/* Find the further clusters of every sample. */
-static int soften(struct clustering *c, struct err *e)
-{
-	const struct cluster_request *r = c->r;
-
-	if (r->soft > c->m.k)
-		return err_set(e, ERR_USAGE, "--soft %lld, but there are %d clusters", (long long)r->soft, c->m.k);
-	for (int h = 0; h < 2; h++) {
-		if (!(c->further[h] = mem_try((size_t)(c->f.count[h] * (r->soft - 1)) + 1, sizeof(int32_t), "further clusters", e)))
-			return -1;
-		soft_clusters(c->further[h], &c->m, c->cluster[h], c->f.x[h], c->f.count[h], (int)r->soft, r->margin, r->pool);
-	}
-	partition_of_soft(c->partition, (int)r->soft, r->margin);
-	return 0;
-}
-
 double clustering_memberships(const struct clustering *c)
 {
 	int64_t n = c->f.count[0], more = c->r->soft - 1, all = n;
@@ -205,8 +222,13 @@ double clustering_memberships(const struct clustering *c)
 	for (int64_t i = 0; i < n && c->further[0]; i++) {
 		const int32_t *further = c->further[0] + i * more;
 
-		for (int at = 0; at < more && further[at] != c->cluster[0][i]; at++) /* at the own cluster the list begins again */
-			all++;
+		for (int at = 0; at < more; at++) {
+			int again = further[at] == c->cluster[0][i];
+
+			for (int before = 0; before < at; before++)
+				again |= further[before] == further[at];
+			all += !again;
+		}
 	}
 	return n ? (double)all / (double)n : 1;
 }

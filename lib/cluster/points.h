@@ -9,7 +9,7 @@
 #include "core/pool.h"
 
 /* Steps of RNG_CLUSTER: restarts of k-means count from 0, the others are above. They are part of every result: never renumber. */
-enum { STEP_FINE = 1 << 20, STEP_SUBSAMPLE, STEP_RANDOM, STEP_SILHOUETTE, STEP_EIGEN, STEP_MICRO };
+enum { STEP_FINE = 1 << 20, STEP_SUBSAMPLE, STEP_RANDOM, STEP_SILHOUETTE, STEP_EIGEN, STEP_MICRO, STEP_PLACES };
 
 float points_length2(const float *x, int64_t d);                   /* |x|^2, summed in double */
 float points_distance2(const float *a, const float *b, int64_t d); /* |a - b|^2, summed in float */

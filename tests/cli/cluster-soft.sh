@@ -63,6 +63,22 @@ check "the router" ddm-route-train --model dit-nano/4 --size 8 --steps 1 --batch
 check_grep "too" ", $((2 * $(body some.tsv | grep -c '	train	'))) samples, 1 steps" "$ERR"
 check_grep "sizes for the prior" "^    $n,*\$" router/config.json
 
+# The control at equal cost: random places in the shares of a soft table.
+check "random clusters" ddm-cluster -q -k 3 --features random --holdout .2 -o random.tsv pics
+check "each sample in two" ddm-cluster -k 3 --features random --soft 2 --holdout .2 --report random.json -o random2.tsv pics
+check_grep "told" '^a training sample is in 2.000 clusters on average$' "$ERR"
+body random.tsv >random.rows
+body random2.tsv | cut -f 1-5 >random2.rows
+check_same "the other columns as without" random.rows random2.rows
+check_out "each has one more" 70 sh -c "grep -v '^#' random2.tsv | awk -F '\t' '\$6 != \$2 && \$6 ~ /^[012]\$/' | grep -c ."
+check "the shares of a soft table" ddm-cluster -q --features random --like some.tsv --soft 2 --holdout .2 -o like.tsv pics
+check_out "as many places" 70 sh -c "grep -v '^#' like.tsv | cut -f 6 | grep -c '^[012]\$'"
+check_out "every rule is another partition" 3 sh -c "for t in random random2 like; do sed -n 's/.*\"partition\":\"\([0-9a-f]*\)\".*/\1/p' \$t.tsv; done | sort -u | grep -c ."
+check "shards" ddm-shard -q -a random2.tsv -o randomshards pics
+check "sound" ddm-check randomshards
+check "the shares' shards" ddm-shard -q -a like.tsv -o likeshards pics
+check "sound" ddm-check likeshards
+
 # Exact experts of overlapping clusters and the exact router of the same shards make the optimum of the data: no error but rounding.
 body "$SRC/tests/golden/blobs.tsv" | awk -F '\t' 'BEGIN { print "key\tcluster\tsplit\talso" }
 	{ print $1 "\t" $2 "\t" $3 "\t" (NR % 3 ? ($2 + 1) % 4 " " (NR % 2 ? ($2 + 2) % 4 : $2) : $2 " " $2) }' >blobs.tsv
@@ -80,7 +96,8 @@ check_exit 2 "--soft 1" ddm-cluster -k 3 --soft 1 pics
 check_exit 2 "more than there are" ddm-cluster -k 3 --soft 4 pics
 check_err "both numbers" 'soft 4, but there are 3 clusters'
 check_exit 2 "--margin alone" ddm-cluster -k 3 --margin 2 pics
-check_exit 2 "of a random partition" ddm-cluster -k 3 --features random --soft 2 pics
+check_exit 2 "a margin of a random partition" ddm-cluster -k 3 --features random --soft 2 --margin 2 pics
+check_exit 2 "more random places than clusters" ddm-cluster -k 3 --features random --soft 4 pics
 check_exit 2 "by folder" ddm-cluster --by folder --soft 2 pics
 printf 'key\tcluster\talso\na/0000\t0\tred\n' >bad.tsv
 check_exit 65 "a further cluster that is no number" ddm-shard -a bad.tsv -o none pics

@@ -1,11 +1,14 @@
-/* cluster/soft and data/assignment: places of points on a line, ties, margins, offsets; the column "also", and what is refused in it. */
+/* cluster/soft, cluster/randomshares and data/assignment: places of points on a line, ties, margins, offsets; random places in the shares asked for;
+ * the column "also", and what is refused in it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <string.h>
 
+#include "cluster/randomshares.h"
 #include "cluster/soft.h"
 #include "core/mem.h"
 #include "core/str.h"
@@ -113,12 +116,89 @@ static void column(void **state)
 	assignment_release(&a);
 }
 
+enum { KEYS = 20000, MOST_CLUSTERS = 5 };
+
+/* Draw the places of many keys. Every place must be in each cluster as often as its share says, within five standard deviations, and a cluster has a
+ * sample twice only if its share is above 1 / most. pairs: samples whose first two places are in these clusters. */
+static void draw_places(const double *share, int k, int most, int pairs[MOST_CLUSTERS][MOST_CLUSTERS])
+{
+	int count[ASSIGNMENT_CLUSTERS][MOST_CLUSTERS] = {{0}};
+
+	memset(pairs, 0, sizeof(int[MOST_CLUSTERS][MOST_CLUSTERS]));
+	for (int i = 0; i < KEYS; i++) {
+		int32_t place[ASSIGNMENT_CLUSTERS], again[ASSIGNMENT_CLUSTERS], order[MOST_CLUSTERS];
+		char *key = str_new("pictures/%d", i);
+		int times[MOST_CLUSTERS] = {0};
+
+		place[0] = kmeans_random(key, share, k, 3);
+		random_further(place + 1, key, place[0], share, k, most, 3, order);
+		random_further(again + 1, key, place[0], share, k, most, 3, order);
+		assert_memory_equal(place + 1, again + 1, (size_t)(most - 1) * sizeof *place);
+		for (int m = 0; m < most; m++) {
+			count[m][place[m]]++;
+			times[place[m]]++;
+		}
+		for (int c = 0; c < k; c++)
+			if (times[c] > 1 && share[c] * most <= 1)
+				fail_msg("key %d is in cluster %d %d times", i, c, times[c]);
+		pairs[place[0]][place[1]]++;
+		mem_free(key);
+	}
+	for (int m = 0; m < most; m++)
+		for (int c = 0; c < k; c++)
+			if (!(fabs(count[m][c] - KEYS * share[c]) <= 5 * sqrt(KEYS * share[c] * (1 - share[c]))))
+				fail_msg("place %d of %d is in cluster %d %d times of %d, not %g", m, most, c, count[m][c], KEYS, share[c]);
+}
+
+static void at_random(void **state)
+{
+	const double equal[] = {.25, .25, .25, .25}, odd[] = {.4, .3, .15, 0, .15}, large[] = {.7, .2, .1};
+	int pairs[MOST_CLUSTERS][MOST_CLUSTERS], twice;
+
+	(void)state;
+	draw_places(equal, 4, 2, pairs);
+	for (int a = 0; a < 4; a++)
+		for (int b = 0; b < 4; b++)
+			assert_true(a == b ? !pairs[a][b] : pairs[a][b] > KEYS / 12 * .85 && pairs[a][b] < KEYS / 12 * 1.15);
+	draw_places(equal, 4, 3, pairs);
+	draw_places(equal, 4, 4, pairs);
+	draw_places(odd, 5, 2, pairs);
+	/* A cluster of seven places in ten has four samples in ten twice: 2 * .7 places of a sample, in one or two. */
+	draw_places(large, 3, 2, pairs);
+	twice = pairs[0][0];
+	assert_true(twice > KEYS * .38 && twice < KEYS * .42);
+	assert_int_equal(pairs[1][1] + pairs[2][2], 0);
+}
+
+/* Of a soft table, shares of the places of training samples count. */
+static void shares_of_places(void **state)
+{
+	const char *text = "key\tcluster\tsplit\talso\na\t0\ttrain\t1\nb\t0\ttrain\t0\nc\t1\ttrain\t2\nd\t1\tholdout\t3\n";
+	const double own[] = {2. / 3, 1. / 3}, places[] = {.5, 1. / 3, 1. / 6};
+	char *path = path_join(dir, "like.tsv"), hash[65];
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(commit_bytes(path, text, strlen(text), &e), 0);
+	for (int soft = 0; soft < 2; soft++) {
+		double *share = NULL;
+		int k;
+
+		if (random_shares(path, 0, soft, &k, &share, hash, &e))
+			fail_msg("%s", e.msg);
+		assert_int_equal(k, soft ? 3 : 2);
+		for (int c = 0; c < k; c++)
+			assert_true(fabs(share[c] - (soft ? places : own)[c]) < 1e-12);
+		mem_free(share);
+	}
+	mem_free(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(further),
-	    cmocka_unit_test(offsets_count),
-	    cmocka_unit_test(column),
+	    cmocka_unit_test(further),   cmocka_unit_test(offsets_count),    cmocka_unit_test(column),
+	    cmocka_unit_test(at_random), cmocka_unit_test(shares_of_places),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -102,6 +102,7 @@ $(addprefix $(B)/lib/,core/rng.o file/resize.o cluster/kmeans_assign.o cluster/k
 	cluster/points.o cluster/linkage.o cluster/topeigen.o \
 	metric/distances.o metric/gram.o metric/moments.o metric/sketch.o) \
 	$(B)/kernels/% $(B)/tests/op/% $(B)/tests/bench/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi
+$(B)/lib/file/font.o: EXTRA = $(FREETYPE_CFLAGS)
 # gcc's straight-line vectoriser takes the product's accumulators, vectors already, out of their registers (half the speed on SSE2).
 $(B)/kernels/gemm.% $(B)/kernels/compact%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize $(TILE_FLAGS)
 

@@ -30,6 +30,10 @@
 #     and a block that cannot run here (a cluster, a GPU, a disk of video) is excused by
 #
 #         .\" not run: needs Slurm
+#
+#     or, if only some builds and machines can run it, by a command whose failure skips it:
+#
+#         .\" run if: test -e /usr/share/fonts
 . "$(dirname "$0")/cli/tap.sh"
 
 need mandoc
@@ -75,12 +79,14 @@ cut_examples() {
 		/^\.Sh/ { inside = /^\.Sh EXAMPLES/; next }
 		!inside { next }
 		/^\.\\" not run: / { sub(/^\.\\" not run: /, ""); skip = $0; next }
+		/^\.\\" run if: / { sub(/^\.\\" run if: /, ""); condition = $0; next }
 		/^\.\\" run with: / { sub(/^\.\\" run with: /, ""); edit = $0; next }
 		/^\.Bd -literal/ { n++; block = 1
 			file = dir "/" n ".sh"; printf "" > file
 			if (skip != "") print skip > (dir "/" n ".skip")
 			if (edit != "") print edit > (dir "/" n ".sed")
-			skip = edit = ""; next }
+			if (condition != "") print condition > (dir "/" n ".if")
+			skip = edit = condition = ""; next }
 		/^\.Ed/ { block = 0; close(file); next }
 		block { gsub(/\\e/, "\\"); gsub(/\\-/, "-"); gsub(/\\&/, ""); gsub(/\\\(aq/, "\047"); print > file }' "$1"
 }
@@ -116,6 +122,10 @@ run_examples() {
 		block=$PWD/../examples/$number
 		if [ -e "$block.skip" ]; then
 			skip "$name: example $number" "$(cat "$block.skip")"
+			continue
+		fi
+		if [ -e "$block.if" ] && ! sh "$block.if" >/dev/null 2>&1; then
+			skip "$name: example $number" "not here: $(cat "$block.if")"
 			continue
 		fi
 		[ -e "$block.sed" ] && sed -f "$block.sed" "$block.sh" >"$block.new" && mv "$block.new" "$block.sh"

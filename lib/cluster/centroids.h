@@ -7,8 +7,9 @@
 #include "cluster/kmeans.h"
 
 /* Load the centroids (k, d) at `path`, a .npy. Its sidecar PATH.json names the features and holds the offset of each cluster; without one, offsets
- * are zero. m->cosine if the sidecar says that they are of spherical k-means. ERR_DATA if they are not of f's features, or with `is_network` not of the same network and input; ERR_USAGE if their number is not k (0:
- * any). hash: SHA-256 of the file. *m must be zeroed before; release it with kmeans_release, after a failure too. */
+ * are zero. m->cosine if the sidecar says that they are of spherical k-means. ERR_DATA if they are not of f's features, or with `is_network` not of
+ * the same network and input; ERR_USAGE if their number is not k (0: any). hash: SHA-256 of the file. *m must be zeroed before; release it with
+ * kmeans_release, after a failure too. */
 int centroids_load(struct kmeans *m, char hash[65], const char *path, const struct featureset *f, int is_network, int64_t k, struct err *e);
 
 #endif

@@ -79,8 +79,8 @@ static int is_among(int32_t c, int32_t own, const int32_t *further, int n)
 }
 
 /* Systematic sampling (Madow 1949): the clusters lie in a random order around a circle, in parts as long as their shares. The first place is at a
- * random point of the own cluster's part, and so at a random point of the circle; the others follow at equal distances. So each of them is at a random
- * point too, and two are in one part only if that is longer than the distance. */
+ * random point of the own cluster's part, and so at a random point of the circle; the others follow at equal distances. So each of them is at a
+ * random point too, and two are in one part only if that is longer than the distance. */
 void random_further(int32_t *further, const char *key, int32_t own, const double *share, int k, int most, uint64_t seed, int32_t *order)
 {
 	uint64_t id = hash64(key, strlen(key)) >> 20;

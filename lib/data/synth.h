@@ -1,5 +1,5 @@
 /* Laws of data whose optimal denoiser is known in closed form, and samples drawn from them: experts trained on such samples can be compared with the
- * optimum of the law itself, not only with that of their training set. */
+ * optimum of the law itself, not only with that of their training set. And pictures of glyphs whose factors are known (data/glyphs.h). */
 #ifndef DDM_DATA_SYNTH_H
 #define DDM_DATA_SYNTH_H
 
@@ -8,11 +8,16 @@
 #include "core/clock.h"
 #include "core/option.h"
 #include "core/pool.h"
+#include "data/glyphs.h"
 
 enum synth_command {
 	SYNTH_GAUSSIANS, /* make the law of a mixture of Gaussians */
-	SYNTH_DRAW       /* draw samples from a law */
+	SYNTH_DRAW,      /* draw samples from a law */
+	SYNTH_GLYPHS     /* draw pictures of glyphs */
 };
+
+/* What the class of a picture of a glyph is. */
+enum synth_class { SYNTH_BY_GLYPH, SYNTH_BY_SCRIPT, SYNTH_BY_FONT };
 
 enum { SYNTH_WEIGHTS = 1000 };
 
@@ -35,6 +40,14 @@ struct synth_request {
 	double holdout;     /* fraction of the samples that the table says is held out */
 	const char *labels; /* the table of the true components; NULL: none */
 	const char *rows;   /* the samples as an array too, .npy (count, elements); NULL: no */
+	struct synth_glyphs {
+		const char *const *fonts; /* (nfonts) font files */
+		int nfonts;
+		struct glyph_choice choice; /* empty: the letters of Latin */
+		int side;                   /* pixels */
+		struct glyph_law law;
+		int classes; /* enum synth_class */
+	} glyphs;
 	const struct progress *progress;
 };
 
@@ -45,6 +58,8 @@ struct synth_report {
 	double deviation;  /* standard deviation of a component's first direction */
 	double separation; /* distance of the means of two components */
 	double noise;
+	int64_t glyphs, characters, faces;   /* SYNTH_GLYPHS: in the law */
+	int64_t missing, blank, repetitions; /* as in struct glyph_set */
 };
 
 /* The options that fill a request on a command line, and its defaults. */

@@ -105,7 +105,7 @@ refuse "a shape that is none" "'3x4' is neither" "--shape 3x4"
 refuse "pictures that are not square" '8 x 9 are not square' "--shape 3x8x9"
 check_absent "nothing was made" none
 check_exit 2 "no command" ddm-synth -o none
-check_exit 2 "an unknown one" ddm-synth glyphs -o none
+check_exit 2 "an unknown one" ddm-synth letters -o none
 check_err "the commands are named" 'gaussians.*draw'
 check_exit 2 "no law" ddm-synth draw -o none
 check_err "is named" 'draw needs the folder of a law'

@@ -6,6 +6,9 @@
 [ "$(FAULT=kill FAULT_FROM=999999999 LD_PRELOAD=$preload ddm-compare -h | grep -c '^# 0 chances')" -eq 1 ] ||
 	skip_all "the kernel tells nobody about another's calls (seccomp)"
 
+font=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
+grep -q 'HAVE_FREETYPE 1' "$B/config.h" || font=
+[ -e "$font" ] || skip "ddm-synth glyphs" "no FreeType, or no fonts-dejavu-core"
 for FAULT in full kill; do
 	export FAULT
 	unset FAULT_PARTS FAULT_LACK
@@ -18,6 +21,7 @@ for FAULT in full kill; do
 	sweep 5 x ddm-encode -q -m "$SRC/tests/golden/autokl" --threads 1 -o x pics
 	sweep 8 x ddm-exact --threads 1 -o x s
 	sweep 8 x ddm-synth gaussians --shape 4 --threads 1 -o x
+	[ ! -e "$font" ] || sweep 3 x ddm-synth glyphs --range 41-43 -n 3 --size 8 --threads 1 -o x "$font"
 	if command -v ddm-ingest >/dev/null; then
 		sweep 3 x ddm-ingest --size 8 --threads 1 -o x pics
 	else

@@ -25,6 +25,12 @@ sweep 50 x ddm-sample -n 2 --route top-2 --steps 2 --threads 1 -o x ensemble
 sweep 40 x ddm-exact --threads 1 -o x s
 sweep 40 x ddm-synth gaussians --shape 4 --threads 1 -o x
 sweep 40 x ddm-synth draw -n 3 --threads 1 -o x law
+font=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
+if [ -e $font ] && grep -q 'HAVE_FREETYPE 1' "$B/config.h"; then
+	sweep 40 x ddm-synth glyphs --range 41-43 -n 3 --size 8 --threads 1 -o x $font
+else
+	skip "ddm-synth glyphs" "no FreeType, or no fonts-dejavu-core"
+fi
 sweep 40 x ddm-diagnose budget -n 2 --timesteps .5 --routes full --threads 1 -o x exact s
 sweep 40 x ddm-plot -f svg -o x loss log.jsonl
 sweep 30 x ddm-plot -f png -x distance -y cluster -o x points a.tsv

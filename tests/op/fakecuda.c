@@ -679,7 +679,7 @@ __attribute__((weak)) void cublaslt_cuda_free(struct cublaslt_cuda *c)
 	(void)c;
 }
 
-const struct cublaslt_host *cublaslt_cuda_host(const struct cublaslt_cuda *c)
+__attribute__((weak)) const struct cublaslt_host *cublaslt_cuda_host(const struct cublaslt_cuda *c)
 {
 	(void)c;
 	return NULL;

@@ -128,13 +128,13 @@ static double lambda(double sigma)
 	return -log(sigma);
 }
 
-/* abar after step i. diffusers' DDIM always goes T / steps table steps down, even if the next step of the grid is another one. */
+/* abar after step i. With diffusers' spacings its DDIM always goes T / steps table steps down, even if the next step of the grid is another one. */
 static double next_abar(const struct maker *m, int64_t i)
 {
 	const struct discrete *how = m->how;
 	int64_t n = m->p->steps, k = i + 1 < n ? (int64_t)m->at[i + 1] : -1;
 
-	if (how->kind == DISCRETE_DDIM && how->spacing != SPACING_RESPACED)
+	if (how->kind == DISCRETE_DDIM && how->spacing <= SPACING_TRAILING)
 		k = (int64_t)m->at[i] - m->s->steps / n;
 	if (k >= 0)
 		return m->s->abar[k];

@@ -4,8 +4,8 @@
  * DISCRETE(kind, name, order, evaluations, noise, help, points, corrected): a solver of discrete time (diffusion/discrete.h); points and corrected
  * are the members `order` and `corrected` of struct discrete.
  *
- * order: of convergence, without the noise that a key adds. evaluations: how often N steps to t = 0 evaluate the networks. noise: whether steps
- * add noise. */
+ * order: of convergence, without the noise that a key adds; for ddpm that of the mean and the deviation of samples. evaluations: how often N steps to
+ * t = 0 evaluate the networks. noise: whether steps add noise. */
 #ifndef DDM_DIFFUSION_SOLVERLIST_H
 #define DDM_DIFFUSION_SOLVERLIST_H
 

@@ -417,6 +417,158 @@ static void orders(void **state)
 	assert_true(plan_error("dpm++3m-corrected", 385) < plan_error("dpm++3m", 385) / 8);
 }
 
+/* Makes a plan on a table of 2^17 steps, and one more for euler-discrete, whose steps then are whole. The table is so fine that a step of the solver is
+ * one of the continuous equation; abar falls to .08, so that the end depends on the start. */
+static void make_fine(struct schedule *s, struct discrete_plan *p, const char *solver, int64_t steps)
+{
+	const int64_t most = 1 << 17;
+	const struct betas fine = {most + !strncmp(solver, "euler", 5), .1 / (double)most, 5 / (double)most, NULL};
+	struct solver_choice c;
+
+	assert_int_equal(schedule_init(s, "linear_betas", &fine, NULL), 0);
+	assert_int_equal(solver_parse(solver, &c, NULL), 0);
+	assert_int_equal(discrete_plan_make(p, &c.how, steps, s, PREDICT_X0, 0, NULL), 0);
+}
+
+/* The error of a solver without noise from one x to the known end of the flow of the data N(mean, std^2), in double. */
+static double fine_flow_error(const char *solver, int64_t steps)
+{
+	const double mean = .8, std = .5, z = 1.3;
+	struct schedule s;
+	struct discrete_plan p;
+	double x = 0;
+
+	make_fine(&s, &p, solver, steps);
+	for (int64_t i = 0; i < steps; i++) {
+		const struct discrete_step *t = &p.step[i];
+		struct path_point at = path_at(&s.path, t->time);
+		double spread = at.alpha * at.alpha * std * std + at.sigma * at.sigma, x0;
+
+		if (i == 0)
+			x = (mean * at.alpha + z * sqrt(spread)) / t->scale;
+		x0 = mean + at.alpha * std * std / spread * (t->scale * x - at.alpha * mean);
+		x = t->x * x + (t->x0[0] + t->out) * x0;
+	}
+	discrete_plan_release(&p);
+	schedule_release(&s);
+	return fabs(x - (mean + z * std));
+}
+
+/* The mean and the mean square of x0 given x, when x0 is drawn from two Gaussians. */
+static void two_gaussians(const struct path_point *at, double x, double moment[2])
+{
+	static const double share[] = {.3, .7}, mean[] = {-.8, .6}, std = .3;
+	double spread = at->alpha * at->alpha * std * std + at->sigma * at->sigma, total = 0;
+
+	moment[0] = moment[1] = 0;
+	for (int k = 0; k < 2; k++) {
+		double off = x - at->alpha * mean[k], w = share[k] * exp(-.5 * off * off / spread),
+		       m = mean[k] + at->alpha * std * std / spread * off;
+
+		total += w;
+		moment[0] += w * m;
+		moment[1] += w * (m * m + std * std * at->sigma * at->sigma / spread);
+	}
+	moment[0] /= total;
+	moment[1] /= total;
+}
+
+enum { KNOTS = 1201 };
+static const double KNOT_END = 6;
+
+/* Cubic interpolation of f (KNOTS), at even places from -KNOT_END to KNOT_END. */
+static double interpolate(const double *f, double x)
+{
+	double at = (x + KNOT_END) / (2 * KNOT_END) * (KNOTS - 1), u;
+	int i = (int)fmin(fmax(floor(at), 1), KNOTS - 3);
+
+	u = at - i;
+	return -u * (u - 1) * (u - 2) / 6 * f[i - 1] + (u + 1) * (u - 1) * (u - 2) / 2 * f[i] - (u + 1) * u * (u - 2) / 2 * f[i + 1] +
+	       (u + 1) * u * (u - 1) / 6 * f[i + 2];
+}
+
+/* The errors of the mean and of the deviation of a chain's end, given its start. The reverse of the noising process ends in the posterior of x0. The
+ * expectation of x and of x^2 at the end is computed backwards as a function of x, with five points of Gauss and Hermite for the noise of a step. */
+static void chain_errors(const char *solver, int64_t steps, double error[2])
+{
+	static const double node[] = {0, 1.3556261799742659, -1.3556261799742659, 2.8569700138728056, -2.8569700138728056};
+	static const double weight[] = {.5333333333333333, .22207592200561266, .22207592200561266, .011257411327720691, .011257411327720691};
+	static double f[2][2][KNOTS];
+	const double start = .4;
+	struct schedule s;
+	struct discrete_plan p;
+	struct path_point at;
+	double truth[2], got[2];
+	int now = 0;
+
+	make_fine(&s, &p, solver, steps);
+	for (int j = 0; j < KNOTS; j++) {
+		double x = KNOT_END * (2. * j / (KNOTS - 1) - 1);
+
+		f[now][0][j] = x;
+		f[now][1][j] = x * x;
+	}
+	for (int64_t i = steps - 1; i >= 0; i--, now = !now) {
+		const struct discrete_step *t = &p.step[i];
+
+		at = path_at(&s.path, t->time);
+		for (int j = 0; j < KNOTS; j++) {
+			double x = KNOT_END * (2. * j / (KNOTS - 1) - 1), moment[2], to;
+
+			two_gaussians(&at, x, moment);
+			to = t->x * x + (t->x0[0] + t->out) * moment[0];
+			for (int k = 0; k < 2; k++) {
+				double sum = 0;
+
+				for (int q = 0; q < 5; q++)
+					sum += weight[q] * interpolate(f[now][k], to + t->noise * node[q]);
+				f[!now][k][j] = sum;
+			}
+		}
+	}
+	two_gaussians(&at, start, truth);
+	for (int k = 0; k < 2; k++)
+		got[k] = interpolate(f[now][k], start);
+	error[0] = fabs(got[0] - truth[0]);
+	error[1] = fabs(sqrt(got[1] - got[0] * got[0]) - sqrt(truth[1] - truth[0] * truth[0]));
+	discrete_plan_release(&p);
+	schedule_release(&s);
+}
+
+/* ddim and euler-discrete are of order 1 on the flow; the mean and the deviation of the samples of ddpm, and of ddim with noise, on the reverse of the
+ * noising process. Near t = 0 sigma grows as the root of the step, so the errors of grids that are even in the step have terms log(N) / N, and the
+ * measured order is a little below 1. */
+static void orders_of_fine_tables(void **state)
+{
+	static const char *const flows[] = {"ddim,spacing=leading", "ddim,spacing=trailing",        "ddim,spacing=quadratic",
+	                                    "euler-discrete",       "euler-discrete,sigmas=logsnr", "euler-discrete,sigmas=karras"};
+	static const char *const noisy[] = {"ddpm",       "ddpm,spacing=trailing",       "ddpm,variance=large", "ddpm,spacing=quadratic",
+	                                    "ddim,eta=1", "ddim,eta=1,spacing=quadratic"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof flows / sizeof *flows; i++) {
+		int more = !strncmp(flows[i], "euler", 5);
+		double a = fine_flow_error(flows[i], 256 + more), b = fine_flow_error(flows[i], 512 + more),
+		       c = fine_flow_error(flows[i], 1024 + more);
+
+		print_message("%s: order %.3f, %.3f (errors %.2g, %.2g, %.2g)\n", flows[i], log2(a / b), log2(b / c), a, b, c);
+		assert_true(fabs(log2(b / c) - 1) < .1);
+	}
+	for (size_t i = 0; i < sizeof noisy / sizeof *noisy; i++) {
+		static const char *const of[] = {"mean", "deviation"};
+		double a[2], b[2], c[2];
+
+		chain_errors(noisy[i], 128, a);
+		chain_errors(noisy[i], 256, b);
+		chain_errors(noisy[i], 512, c);
+		for (int k = 0; k < 2; k++) {
+			print_message("%s: order of the %s %.3f, %.3f (errors %.2g, %.2g, %.2g)\n", noisy[i], of[k], log2(a[k] / b[k]),
+			              log2(b[k] / c[k]), a[k], b[k], c[k]);
+			assert_true(fabs(log2(b[k] / c[k]) - 1) < .1);
+		}
+	}
+}
+
 /* The deterministic solvers reach the end of the flow, those of higher order in fewer steps. final=min keeps the noise of step 0, .01, so zero is
  * compared. All kinds of predictions agree within rounding. */
 static void flows_of_a_gaussian(void **state)
@@ -576,6 +728,7 @@ int main(void)
 	    cmocka_unit_test(published_values),
 	    cmocka_unit_test(published_euler),
 	    cmocka_unit_test(orders),
+	    cmocka_unit_test(orders_of_fine_tables),
 	    cmocka_unit_test(flows_of_a_gaussian),
 	    cmocka_unit_test(noise_of_the_right_size),
 	    cmocka_unit_test(steps_of_dit),

@@ -271,7 +271,7 @@ static int64_t guided_columns(const struct mixture *m)
 }
 
 /* The predictions c and u (n, columns) at the samples s (n, d) of a call, to guide. */
-static struct guidance_rows rows_of(const struct mixer *x, const struct mixture_call *call, int64_t n, const float *s, float *c, float *u)
+static struct guidance_rows rows_of(const struct mixer *x, int64_t n, const float *s, float *c, float *u)
 {
 	const struct mixture *m = x->m;
 
@@ -284,8 +284,31 @@ static struct guidance_rows rows_of(const struct mixer *x, const struct mixture_
 	                              .momentum = x->momentum,
 	                              .d = m->d,
 	                              .moved = x->moved,
-	                              .at = path_at(path_of(m), call->t),
 	                              .kind = kind_of(m)};
+}
+
+/* Guides the rows, or with `still` makes their velocity 0. Row i is row[i] of the call; NULL: row i. Rows of one time after the other go together. */
+static void guide(const struct mixer *x, const struct mixture_call *call, const int32_t *row, const struct guidance_rows *all, int still)
+{
+	const struct mixture *m = x->m;
+
+	for (int64_t i = 0, end; i < all->n; i = end) {
+		struct guidance_rows r = *all;
+		double t = mixture_time(call, row ? row[i] : i);
+
+		for (end = call->times ? i + 1 : all->n; end < all->n && mixture_time(call, row ? row[end] : end) == t;)
+			end++;
+		r.n = end - i;
+		r.x += i * r.d;
+		r.c += i * r.step;
+		r.u = r.u ? r.u + i * r.step : NULL;
+		r.momentum = r.momentum ? r.momentum + i * r.d : NULL;
+		r.at = path_at(path_of(m), t);
+		if (still)
+			guidance_still(x->device, &r);
+		else
+			guidance_run(x->device, &m->guidance, m->cfg, &r);
+	}
 }
 
 /* Adds the outputs of expert k, guided. x->v holds those with the condition, and with_u those to lead away from after them. */
@@ -298,10 +321,10 @@ static void mix(struct mixer *x, float *v, const struct mixture_call *c, int k, 
 		ondevice_mix(x->device, x->u, c->n, x->v + n * cols, NULL, 1, there, n, cols, cols);
 		with_u = 0;
 	} else if (with_u && !guidance_is_linear(&m->guidance)) {
-		struct guidance_rows r = rows_of(x, c, n, x->x, x->v, x->v + n * cols);
+		struct guidance_rows r = rows_of(x, n, x->x, x->v, x->v + n * cols);
 
 		r.native = m->native ? &m->native[k] : NULL;
-		guidance_run(x->device, &m->guidance, m->cfg, &r);
+		guide(x, c, x->group, &r, 0);
 		with_u = 0;
 	}
 	few = with_u ? guided_columns(m) : cols;
@@ -325,7 +348,7 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 	for (int64_t i = 0; i < rows; i++) {
 		int64_t row = x->group[i % n];
 
-		x->t[i] = (float)c->t;
+		x->t[i] = (float)mixture_time(c, row);
 		x->label[i] = c->label && c->label[row] >= 0 && i < n ? c->label[row] : ex->classes;
 	}
 	there = send_group(x, k, n, mixed);
@@ -434,21 +457,21 @@ static void begin_guidance(struct mixer *x, const struct mixture_call *c)
 static void end_guidance(struct mixer *x, float *v, const struct mixture_call *c)
 {
 	const struct mixture *m = x->m;
-	struct guidance_rows r = rows_of(x, c, c->n, c->x, v, x->u);
+	const struct guidance_rows r = rows_of(x, c->n, c->x, v, x->u);
 
 	if (x->guided && m->guidance.mixed) {
-		guidance_run(x->device, &m->guidance, m->cfg, &r);
+		guide(x, c, NULL, &r, 0);
 		x->moved = x->momentum != NULL;
 	}
 	if (m->cfg != 1 && guidance_stills(&m->guidance, c->step, mixture_linear_time(m, c->t)))
-		guidance_still(x->device, &r);
+		guide(x, c, NULL, &r, 1);
 }
 
 int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, struct mixture_stats *stats, struct err *e)
 {
 	const struct mixture *m = x->m;
 
-	assert(c->n <= x->capacity);
+	assert(c->n <= x->capacity && !(c->times && m->own));
 	begin_guidance(x, c);
 	mixer_follow(x, c);
 	if (mixer_route(x, c, stats, e))

@@ -102,6 +102,7 @@ struct mixture_call {
 	int stage;                       /* evaluation within the step */
 	int64_t evaluation, evaluations; /* number of the evaluation, and how many the rows take in all, for budgets */
 	double t;
+	const double *times;            /* (n) the times of the rows, all alike to t (mixer_alike), if the mixture has no path `own`; NULL: all t */
 	const float *x;                 /* (n, d), on the device */
 	const int64_t *index;           /* (n) image number of each row, or NULL: 0 .. n-1 */
 	const uint64_t *seed;           /* (n) seeds for draws of the policy, or NULL: the mixture's */
@@ -110,6 +111,10 @@ struct mixture_call {
 	const struct texts *texts;      /* for experts that read text */
 	const int32_t *text, *negative; /* (n) rows of `texts`; negative may be NULL without guidance */
 };
+
+/* Whether rows at the times t and u can be in one call: the same entry of the policy holds at both, the same experts own them, and both are guided or
+ * neither. */
+int mixer_alike(const struct mixer *x, double t, double u);
 
 /* Compute v (n, out or d), on the device. stats may be NULL. */
 int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, struct mixture_stats *stats, struct err *e);

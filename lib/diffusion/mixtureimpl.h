@@ -53,6 +53,8 @@ int mixture_pairs(const struct mixture *m, const struct expert *x);
 double mixture_linear_time(const struct mixture *m, double t);
 /* cost (k) = GFLOP of one row by each expert, with guidance twice or with its guide; 0 for absent ones. */
 void mixture_costs(const struct mixture *m, double *cost);
+/* The time of row i. */
+double mixture_time(const struct mixture_call *c, int64_t i);
 /* Compute the weights and the heaviest expert of every row of a call. stats may be NULL. */
 int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e);
 /* Keep the samples that this call predicted with the velocities v, x0 = x - t v, for the distances of the next. */

@@ -77,6 +77,11 @@ double mixture_linear_time(const struct mixture *m, double t)
 	return m->own ? path_time(&path_linear, path_at(m->own, t).logsnr) : t;
 }
 
+double mixture_time(const struct mixture_call *c, int64_t i)
+{
+	return c->times ? c->times[i] : c->t;
+}
+
 /* The call's x rescaled to time t of the linear path, for the router. */
 static const float *linear_rows(struct mixer *x, const struct mixture_call *c, double t)
 {
@@ -89,8 +94,8 @@ static const float *linear_rows(struct mixer *x, const struct mixture_call *c, d
 	return x->routed;
 }
 
-/* Reports non-finite logits. The router is blamed only if its input was finite. */
-static int not_routed(struct mixer *x, const struct mixture_call *c, const float *image, uint64_t index, struct err *e)
+/* Reports non-finite logits at time t. The router is blamed only if its input was finite. */
+static int not_routed(struct mixer *x, double t, const float *image, uint64_t index, struct err *e)
 {
 	float *host = mem_alloc((size_t)x->m->d * sizeof *host);
 	int finite = 1;
@@ -102,17 +107,18 @@ static int not_routed(struct mixer *x, const struct mixture_call *c, const float
 	return err_set(e, ERR_FAIL,
 	               finite ? "the router's logits for image %llu at t = %g are not finite"
 	                      : "image %llu is not finite at t = %g: what an expert predicted for it before was not",
-	               (unsigned long long)index, c->t);
+	               (unsigned long long)index, t);
 }
 
-/* Fills x->logits for the rows `at` of the linear path at time t. */
-static int ask_router(struct mixer *x, int64_t n, const float *at, double t, struct err *e)
+/* Fills x->logits for the rows `at` of the linear path at time t, or at the rows' own times. */
+static int ask_router(struct mixer *x, const struct mixture_call *c, const float *at, double t, struct err *e)
 {
 	const struct mixture *m = x->m;
+	int64_t n = c->n;
 	int k = mixture_clusters(m);
 
 	for (int64_t i = 0; i < n; i++)
-		x->t[i] = (float)t;
+		x->t[i] = (float)(c->times ? c->times[i] : t);
 	for (int64_t i = 0; i < n; i += m->router->capacity) {
 		int64_t rows = n - i < m->router->capacity ? n - i : m->router->capacity;
 
@@ -149,7 +155,7 @@ const double *mixture_shares(const struct mixture *m, const struct mixture_call 
 static int no_weights(struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, const float *at, int64_t i, struct err *e)
 {
 	if (y->weights == WEIGHT_ROUTER)
-		return not_routed(x, c, at + i * x->m->d, index_of(c, i), e);
+		return not_routed(x, mixture_time(c, i), at + i * x->m->d, index_of(c, i), e);
 	if (y->weights == WEIGHT_DISTANCE)
 		return err_set(e, ERR_FAIL, "image %llu: the sample predicted before t = %g has no finite distance to the centroids",
 		               (unsigned long long)index_of(c, i), c->t);
@@ -263,6 +269,22 @@ static int route_row(struct mixer *x, const struct policy_entry *y, const struct
 	return best;
 }
 
+int mixer_alike(const struct mixer *x, double t, double u)
+{
+	const struct mixture *m = x->m;
+	struct time_range guided = m->guidance.interval;
+	int a[m->k], b[m->k], n;
+
+	if (t == u)
+		return 1;
+	if (policy_at(&m->policy, t) != policy_at(&m->policy, u) || (m->cfg != 1 && time_range_holds(guided, t) != time_range_holds(guided, u)))
+		return 0;
+	if (!m->owners.expert)
+		return 1;
+	n = owners_at(&m->owners, m->k, x->present, owners_time(&m->owners, t), a);
+	return owners_at(&m->owners, m->k, x->present, owners_time(&m->owners, u), b) == n && !memcmp(a, b, (size_t)n * sizeof *a);
+}
+
 int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
 {
 	const struct mixture *m = x->m;
@@ -276,14 +298,14 @@ int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_st
 		own.n = owners_at(&m->owners, m->k, x->present, m->own ? c->t : owners_time(&m->owners, c->t), owner);
 	if (route_asks_router(y) && own.n != 1) {
 		at = linear_rows(x, c, t);
-		if (ask_router(x, c->n, at, t, e))
+		if (ask_router(x, c, at, t, e))
 			return -1;
 	}
-	if (y->weights == WEIGHT_CONFIDENCE && m->confidence)
-		confidence_at(m->confidence, t, x->inverse);
 	if (measured && own.n != 1 && m->distances(m->distances_arg, x->squared, x->x0, c->n, e))
 		return -1;
 	for (int64_t i = 0; i < c->n; i++) {
+		if (y->weights == WEIGHT_CONFIDENCE && m->confidence && (i == 0 || c->times))
+			confidence_at(m->confidence, c->times ? c->times[i] : t, x->inverse);
 		x->heaviest[i] = route_row(x, y, &own, c, measured, i);
 		if (x->heaviest[i] < 0)
 			return no_weights(x, y, c, at, i, e);
@@ -299,11 +321,12 @@ int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_st
 
 int mixer_keep_prediction(struct mixer *x, const float *v, const struct mixture_call *c, struct err *e)
 {
-	size_t count = (size_t)(c->n * x->m->d);
+	int64_t d = x->m->d;
+	size_t count = (size_t)(c->n * d);
 
 	device_get(x->device, x->x0, c->x, count * sizeof *x->x0);
 	device_get(x->device, x->host_v, v, count * sizeof *x->host_v);
-	for (size_t i = 0; i < count; i++)
-		x->x0[i] = (float)(x->x0[i] - c->t * x->host_v[i]);
+	for (int64_t i = 0; i < c->n * d; i++)
+		x->x0[i] = (float)(x->x0[i] - mixture_time(c, i / d) * x->host_v[i]);
 	return x->device->error(x->device, e);
 }

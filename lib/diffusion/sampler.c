@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/torchrng.h"
+#include "diffusion/dopri5.h"
 
 struct sampler_state {
 	const struct sampler *s;
@@ -26,8 +27,12 @@ struct sampler_state {
 	int64_t text_rows;       /* rows allocated in texts */
 	struct mixture_call call;
 	struct mixture_stats *stats;
-	int32_t *heaviest;  /* (batch) with dopri5, else NULL: the mixer has them */
-	int64_t row;        /* of the batch, with dopri5 */
+	int32_t *heaviest; /* (batch) with dopri5, else NULL: the mixer has them */
+	struct {           /* (batch) with dopri5: what a call says of its rows */
+		int64_t *index;
+		uint64_t *seed;
+		int32_t *label, *chosen, *text, *negative;
+	} row;
 	int follows, flows; /* the mixer is told the steps with noise, or those of the flow, for weights by density */
 };
 
@@ -126,6 +131,19 @@ static int check_density(const struct sampler *s, struct err *e)
 	               s->mixture->pull ? "euler, heun, midpoint or rk4" : "sde,step=ancestral");
 }
 
+static void allocate_rows(struct sampler_state *st)
+{
+	size_t n = (size_t)st->s->batch;
+
+	st->heaviest = mem_zalloc(n, sizeof *st->heaviest);
+	st->row.index = mem_zalloc(n, sizeof *st->row.index);
+	st->row.seed = mem_zalloc(n, sizeof *st->row.seed);
+	st->row.label = mem_zalloc(4 * n, sizeof *st->row.label);
+	st->row.chosen = st->row.label + n;
+	st->row.text = st->row.chosen + n;
+	st->row.negative = st->row.text + n;
+}
+
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 {
 	const struct mixture *m = s->mixture;
@@ -145,7 +163,8 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	if (!check_adaptive(s, e) && !check_guidance(s, e) && !check_budget(s, e) && !make_plan(st, e) && !allocate(st, e)) {
 		st->after =
 		    s->torch && (s->discrete ? st->plan.noisy : solver_draws(&s->solver)) ? mem_alloc((size_t)s->batch * sizeof *st->after) : NULL;
-		st->heaviest = is_adaptive(s) ? mem_zalloc((size_t)s->batch, sizeof *st->heaviest) : NULL;
+		if (is_adaptive(s))
+			allocate_rows(st);
 		return st;
 	}
 	sampler_free(st);
@@ -173,6 +192,9 @@ void sampler_free(struct sampler_state *st)
 	mem_free(st->noise);
 	mem_free(st->after);
 	mem_free(st->heaviest);
+	mem_free(st->row.index);
+	mem_free(st->row.seed);
+	mem_free(st->row.label);
 	mem_free(st);
 }
 
@@ -276,9 +298,7 @@ static int field(void *arg, float *v, const float *x, double t, int64_t step, in
 {
 	struct sampler_state *st = arg;
 
-	int64_t done = st->heaviest ? st->row : step, total = st->heaviest ? st->now->n : st->s->solver.steps;
-
-	if (!stage && progress_tell(st->s->progress, "steps", done, total))
+	if (!stage && progress_tell(st->s->progress, "steps", step, st->s->solver.steps))
 		return err_set(e, ERR_AGAIN, "interrupted");
 	st->call.x = x;
 	st->call.t = t;
@@ -310,28 +330,54 @@ static int draw_step(void *arg, float *z, int64_t step, struct err *e)
 	return st->follows ? mixer_stepped(st->mixer, solver_noise_ratio(&st->s->solver, step), z, st->call.n, e) : 0;
 }
 
-/* One image at a time, so that the steps of an image depend on it alone. */
-static int solve_each(struct sampler_state *st, struct err *e)
+/* Says in `call` what `all` says of the n rows row[i]. */
+static void choose_rows(struct sampler_state *st, struct mixture_call *call, const struct mixture_call *all, const int64_t *row, int64_t n)
 {
-	const struct sampler *s = st->s;
-	const struct mixture_call all = st->call;
+	const int32_t *const from[] = {all->label, all->chosen, all->text, all->negative};
+	int32_t *const to[] = {st->row.label, st->row.chosen, st->row.text, st->row.negative};
 
-	for (int64_t i = 0; i < all.n; i++) {
-		st->row = i;
-		st->call = all;
-		st->call.n = 1;
-		st->call.index = all.index + i;
-		st->call.seed = all.seed ? all.seed + i : NULL;
-		st->call.label = all.label ? all.label + i : NULL;
-		st->call.chosen = all.chosen ? all.chosen + i : NULL;
-		st->call.text = all.text ? all.text + i : NULL;
-		st->call.negative = all.negative ? all.negative + i : NULL;
-		if (solver_run(&s->solver, st->device, st->x + i * s->mixture->d, s->mixture->d, st->work, field, draw_step, st, e))
-			return -1;
-		st->heaviest[i] = mixer_heaviest(st->mixer)[0];
-		if (st->stats && st->call.evaluation > st->stats->longest)
-			st->stats->longest = st->call.evaluation;
+	for (int64_t i = 0; i < n; i++) {
+		st->row.index[i] = all->index[row[i]];
+		st->row.seed[i] = all->seed ? all->seed[row[i]] : 0;
+		for (int k = 0; k < 4; k++)
+			to[k][i] = from[k] ? from[k][row[i]] : 0;
 	}
+	call->n = n;
+	call->index = st->row.index;
+	call->seed = all->seed ? st->row.seed : NULL;
+	call->label = all->label ? st->row.label : NULL;
+	call->chosen = all->chosen ? st->row.chosen : NULL;
+	call->text = all->text ? st->row.text : NULL;
+	call->negative = all->negative ? st->row.negative : NULL;
+}
+
+/* The velocities of dopri5's images, each at its own time, in as many calls as there are runs of rows with alike times. */
+static int adaptive_field(void *arg, float *v, const float *x, const double *t, const int64_t *image, int64_t n, int64_t step, int stage,
+                          struct err *e)
+{
+	struct sampler_state *st = arg;
+	struct mixture_call call = st->call;
+	int64_t d = st->s->mixture->d;
+
+	if (!stage && progress_tell(st->s->progress, "steps", st->call.n - n, st->call.n))
+		return err_set(e, ERR_AGAIN, "interrupted");
+	call.step = step;
+	call.stage = stage;
+	for (int64_t i = 0, end; i < n; i = end) {
+		for (end = i + 1; end < n && mixer_alike(st->mixer, t[i], t[end]);)
+			end++;
+		choose_rows(st, &call, &st->call, image + i, end - i);
+		call.t = t[i];
+		call.times = t + i;
+		call.x = x + i * d;
+		if (mixer_velocity(st->mixer, v + i * d, &call, st->stats, e))
+			return -1;
+		for (int64_t j = i; j < end; j++)
+			st->heaviest[image[j]] = mixer_heaviest(st->mixer)[j - i];
+	}
+	st->call.evaluation++;
+	if (st->stats && st->call.evaluation > st->stats->longest)
+		st->stats->longest = st->call.evaluation;
 	return 0;
 }
 
@@ -343,7 +389,7 @@ static int solve(struct sampler_state *st, int64_t n, struct err *e)
 	if (s->discrete)
 		return discrete_solve(&st->plan, &r, st->x, st->work, e);
 	if (is_adaptive(s))
-		return solve_each(st, e);
+		return dopri5_run(&s->solver, st->device, st->x, n, s->mixture->d, st->work, adaptive_field, st, e);
 	return solver_run(&s->solver, st->device, st->x, n * s->mixture->d, st->work, field, draw_step, st, e);
 }
 

@@ -23,7 +23,7 @@ struct sampler {
 	int torch;     /* PyTorch's noise: image i starts from the i-th of consecutive torch.randn(d) of a CPU generator seeded with
 	                    * `seed`; they equal torch.randn(n, d) if d is a multiple of 16. Noise of later steps follows that of the
 	                    * generator's last image (sampler_call.of), as in diffusers if one batch draws all images */
-	/* Called after the first evaluation of every step with the weights w (n, k); may be NULL. */
+	/* Called after the first evaluation of every step, but not by dopri5, with the weights w (n, k); may be NULL. */
 	void (*observe)(void *arg, int64_t step, double t, int64_t n, const double *w);
 	void *observe_arg;
 	/* See mixer_tell; may be NULL. */

@@ -244,7 +244,7 @@ int solver_run(const struct solver *s, struct device *d, float *x, int64_t count
 
 	assert(s->steps > 0 && (draw || !solver_draws(s)));
 	if (s->kind == SOLVER_DOPRI5)
-		return dopri5_run(s, d, x, count, work, field, arg, e);
+		return dopri5_single(s, d, x, count, work, field, arg, e);
 	for (int64_t i = 0; i < s->steps && !rc; i++)
 		rc = step(&r, i, e);
 	return rc;

@@ -22,8 +22,8 @@
  * sigma is infinite: nothing is added there, and the step is one of Heun's method in t.
  *
  * dopri5 chooses its own steps: the root mean square over the elements of the estimated error of a step, in units of atol + rtol |x|, is at most 1.
- * All elements of a run share their steps, so samples that must not depend on each other are run one at a time. At t = .001 it ends with
- * a step of Heun's third-order method to 0. `steps` is the most it may try; times, last and the stages' numbers mean nothing to it, except that
+ * All elements of a run share their steps; dopri5_run (diffusion/dopri5.h) gives each of many samples its own. At t = .001 it ends with a step of
+ * Heun's third-order method to 0. `steps` is the most it may try; times, last and the stages' numbers mean nothing to it, except that
  * stage 0 is in every step once.
  *
  * No method evaluates the velocity at t = 0, because predictions of x0 and epsilon give none there. A step that ends at t = 0 is an Euler step

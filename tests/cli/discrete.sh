@@ -32,6 +32,27 @@ check "and by edm-heun" $run --solver edm-heun,churn=1 --report edm.json -o edm.
 check_grep "which evaluates twice a step but in the last" '"evaluations":7,' edm.json
 check "and by dopri5" $run --solver dopri5,rtol=1,atol=1 --steps 300 --report dopri5.json -o dopri5.tar eps
 check_grep "as often as each picture needs" '"evaluations":[0-9.]*,"evaluations_most":[0-9]*,' dopri5.json
+check "for many pictures at once as for each alone" $run --solver dopri5,rtol=1,atol=1 --steps 300 --batch 1 -o alone.tar eps
+check_same "to the same bytes" dopri5.tar alone.tar
+# Rows of one evaluation have different times, and the policy, the experts or the guidance may change between them.
+sed 's/"cluster": 0/"cluster": 0, "time_range": [0.5, 1]/' ensemble/expert_0/config.json >high.json
+sed 's/"cluster": 0/"cluster": 0, "time_range": [0, 0.5]/' ensemble/expert_0/config.json >low.json
+mkdir timed && cp -R ensemble/expert_0 timed/expert_0 && cp -R ensemble/expert_0 timed/expert_1 && cp high.json timed/expert_0/config.json &&
+	cp low.json timed/expert_1/config.json
+adaptive() { # NAME ARGUMENTS...
+	name=$1
+	shift
+	check "dopri5, $name" ddm-sample -n 9 --solver dopri5,rtol=.1,atol=.1 --steps 500 --report a.json -o a.tar "$@"
+	check "$name: one at a time" ddm-sample -n 9 --solver dopri5,rtol=.1,atol=.1 --steps 500 --batch 1 --report b.json -o b.tar "$@"
+	check_same "$name: the same samples" a.tar b.tar
+	check_same "$name: in as many evaluations" a.json b.json
+	rm a.tar b.tar a.json b.json
+}
+adaptive "a schedule" --route 'router|full@1,router|top-1@.8,uniform|full@.3' ensemble
+adaptive "experts that are converted" --route 'router|top-1@1,router|full@.5' eps
+adaptive "experts for parts of the times" --route time timed
+adaptive "guidance in an interval" --class all --cfg 3 --cfg-rescale .7 --cfg-interval .2..0.7 guided
+adaptive "guidance of the mixture" --class all --cfg 3 --guidance apg:r=2 --cfg-after-mixing guided
 check "a list of betas" sh -c 'sed "s/\"path\": \"linear_betas\"/\"path\": \"betas\", \"trained_betas\": [0.01, 0.02, 0.03, 0.04, 0.5]/" \
 	eps/expert_0/config.json >new && mv new eps/expert_0/config.json'
 check "is a path of that many steps" ddm-sample -n 1 --steps 5 --route expert:0 --solver ddim -o five.tar eps

@@ -33,6 +33,9 @@ check_true "are worse" "$(mean by.json) < $(mean even.json)"
 check "as a part of a schedule" ddm-sample -q -n 3 --steps 4 --route 'uniform|full@1,confidence|top-1@.5' -o b.tar m
 check "in other batches" ddm-sample -q -n 3 --batch 2 --threads 3 --steps 3 --route 'confidence|full' -o c.tar m
 check_same "the same bytes" a.tar c.tar
+check "with pictures at different times in a batch" ddm-sample -q -n 9 --solver dopri5 --route 'confidence|full' -o d.tar m
+check "each alone" ddm-sample -q -n 9 --batch 1 --solver dopri5 --route 'confidence|full' -o e.tar m
+check_same "the same bytes" d.tar e.tar
 
 # Losses that do not fit
 cp -R m n && $small --steps 5 --cluster 1 -o other s && cp other/*.safetensors other/config.json n/expert_1 || exit 1

@@ -417,8 +417,8 @@ static void orders(void **state)
 	assert_true(plan_error("dpm++3m-corrected", 385) < plan_error("dpm++3m", 385) / 8);
 }
 
-/* Makes a plan on a table of 2^17 steps, and one more for euler-discrete, whose steps then are whole. The table is so fine that a step of the solver is
- * one of the continuous equation; abar falls to .08, so that the end depends on the start. */
+/* Makes a plan on a table of 2^17 steps, and one more for euler-discrete, whose steps then are whole. The table is so fine that a step of the solver
+ * is one of the continuous equation; abar falls to .08, so that the end depends on the start. */
 static void make_fine(struct schedule *s, struct discrete_plan *p, const char *solver, int64_t steps)
 {
 	const int64_t most = 1 << 17;
@@ -535,8 +535,8 @@ static void chain_errors(const char *solver, int64_t steps, double error[2])
 	schedule_release(&s);
 }
 
-/* ddim and euler-discrete are of order 1 on the flow; the mean and the deviation of the samples of ddpm, and of ddim with noise, on the reverse of the
- * noising process. Near t = 0 sigma grows as the root of the step, so the errors of grids that are even in the step have terms log(N) / N, and the
+/* ddim and euler-discrete are of order 1 on the flow; the mean and the deviation of the samples of ddpm, and of ddim with noise, on the reverse of
+ * the noising process. Near t = 0 sigma grows as the root of the step, so the errors of grids that are even in the step have terms log(N) / N, and the
  * measured order is a little below 1. */
 static void orders_of_fine_tables(void **state)
 {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "diffusion/convert.h"
+#include "diffusion/dopri5.h"
 #include "diffusion/solver.h"
 #include "diffusion/solverchoice.h"
 #include "tests/golden/flow_times.h"
@@ -423,6 +424,103 @@ static void tolerances_are_kept(void **state)
 	device_free(d);
 }
 
+/* The rows of dopri5_run: a count of each sample's evaluations, and a sum that depends on the order of its times. */
+struct crowd {
+	int calls, of[4];
+	double times[4];
+	int64_t widest, narrowest;
+};
+
+static int crowd_field(void *arg, float *v, const float *x, const double *t, const int64_t *sample, int64_t n, int64_t step, int stage, struct err *e)
+{
+	struct crowd *c = arg;
+
+	(void)e;
+	assert_true(stage == 6 ? step == 0 && !c->calls : stage < 6);
+	c->calls++;
+	c->widest = n > c->widest ? n : c->widest;
+	c->narrowest = n < c->narrowest ? n : c->narrowest;
+	for (int64_t i = 0; i < n; i++) {
+		double u[2];
+
+		c->times[sample[i]] = 1.1 * c->times[sample[i]] + t[i];
+		c->of[sample[i]]++;
+		exact_velocity(&mixture, t[i], EXACT_ALL, x + 2 * i, u);
+		v[2 * i] = (float)u[0];
+		v[2 * i + 1] = (float)u[1];
+	}
+	return 0;
+}
+
+/* Samples together take the steps that each takes alone, rejected ones too, to the same bits; in as many rounds as the slowest. */
+static void adapts_together(void **state)
+{
+	static const float starts[4][2] = {{.2f, -.9f}, {1.5f, .3f}, {-.01f, .02f}, {-2, 1}};
+	struct device *d = device_cpu(NULL, DT_F32);
+	int uneven = 0;
+
+	(void)state;
+	for (int to_zero = 0; to_zero < 2; to_zero++)
+		for (double tolerance = 1e-2; tolerance > 1e-6; tolerance /= 10) {
+			struct solver s = {.kind = SOLVER_DOPRI5, .steps = 500, .from = 1, .to = to_zero ? 0 : .05, .adapt = {tolerance, tolerance}};
+			struct crowd all = {.narrowest = 4}, one;
+			float together[4][2], work[4 * 18];
+			int most = 0;
+
+			memcpy(together, starts, sizeof together);
+			memset(work, 0xff, sizeof work);
+			assert_int_equal(dopri5_run(&s, d, &together[0][0], 4, 2, work, crowd_field, &all, NULL), 0);
+			for (int i = 0; i < 4; i++) {
+				float x[2] = {starts[i][0], starts[i][1]};
+
+				one = (struct crowd){.narrowest = 1};
+				memset(work, 0xff, sizeof work);
+				assert_int_equal(dopri5_run(&s, d, x, 1, 2, work, crowd_field, &one, NULL), 0);
+				assert_memory_equal(x, together[i], sizeof x);
+				assert_true(one.of[0] == all.of[i] && one.times[0] == all.times[i]);
+				most = one.calls > most ? one.calls : most;
+			}
+			assert_true(all.widest == 4 && all.calls == most);
+			uneven += all.narrowest < 4;
+		}
+	assert_true(uneven > 4);
+	device_free(d);
+}
+
+/* A sample without an end is left as it is, and does not stop the others; too few steps are an error. */
+static int failing_field(void *arg, float *v, const float *x, const double *t, const int64_t *sample, int64_t n, int64_t step, int stage,
+                         struct err *e)
+{
+	int rc = crowd_field(arg, v, x, t, sample, n, step, stage, e);
+
+	for (int64_t i = 0; i < n; i++)
+		if (sample[i] == 1)
+			v[2 * i] = NAN;
+	return rc;
+}
+
+static void adapts_beside_a_failure(void **state)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct solver s = {.kind = SOLVER_DOPRI5, .steps = 500, .from = 1, .adapt = {1e-4, 1e-4}};
+	float x[3][2] = {{.2f, -.9f}, {1.5f, .3f}, {-2, 1}}, alone[2] = {-2, 1}, work[3 * 18];
+	struct crowd c = {0};
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(dopri5_run(&s, d, &x[0][0], 3, 2, work, failing_field, &c, NULL), 0);
+	assert_int_equal(c.of[1], 7);
+	assert_true(isnan(x[1][0]));
+	c = (struct crowd){0};
+	assert_int_equal(dopri5_run(&s, d, alone, 1, 2, work, crowd_field, &c, NULL), 0);
+	assert_memory_equal(alone, x[2], sizeof alone);
+	s.steps = 2;
+	c = (struct crowd){0};
+	assert_int_equal(dopri5_run(&s, d, &x[0][0], 3, 2, work, crowd_field, &c, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	device_free(d);
+}
+
 /* Uneven grids. The velocity is linear in t, for which the methods are exact, except for the first step of Adams-Bashforth, an Euler step. */
 static int ramp(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
 {
@@ -658,6 +756,8 @@ int main(void)
 	    cmocka_unit_test(edm_is_algorithm_2),
 	    cmocka_unit_test(adapts_as_scipy),
 	    cmocka_unit_test(tolerances_are_kept),
+	    cmocka_unit_test(adapts_together),
+	    cmocka_unit_test(adapts_beside_a_failure),
 	    cmocka_unit_test(quantiles),
 	    cmocka_unit_test(errors_pass_through),
 	};

@@ -132,9 +132,10 @@ static int check_options(const struct run *r, struct err *e)
 static int load_centroids(struct run *r, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
-	int latents = s->channels != 1 && s->channels != 3;
+	const struct distance_source from = {
+	    .path = ask->centroids, .k = s->k, .channels = (int)s->channels, .side = (int)s->size, .device = r->device};
 
-	return ask->centroids ? distance_load(&r->distance, ask->centroids, s->k, (int)s->channels, (int)s->size, latents, r->pool, e) : 0;
+	return ask->centroids ? distance_load(&r->distance, &from, e) : 0;
 }
 
 /* ---- rows ---- */

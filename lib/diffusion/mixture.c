@@ -509,7 +509,7 @@ const int32_t *mixer_heaviest(const struct mixer *x)
 
 double mixture_gflop(const struct mixture *m, const struct mixture_stats *s)
 {
-	double flop = m->router ? (double)s->router_rows * m->router->flops : 0;
+	double flop = (m->router ? (double)s->router_rows * m->router->flops : 0) + (double)s->distance_rows * m->distances_flops;
 
 	for (int k = 0; k < m->k; k++)
 		flop += (double)s->rows[k] * m->expert[k].flops + (m->guide ? (double)s->guide_rows[k] * m->guide[k].flops : 0);

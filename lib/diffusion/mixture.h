@@ -44,6 +44,7 @@ struct mixture {
 	 * NULL for other policies. Needs the linear path (own is NULL). */
 	int (*distances)(void *arg, double *squared, const float *x0, int64_t n, struct err *e);
 	void *distances_arg;
+	double distances_flops;              /* of one sample */
 	const struct confidence *confidence; /* (k) losses of the experts, for weights by confidence; NULL for other policies */
 	int steps_told; /* the caller reports every step by mixer_stepped, or with `pull` by mixer_moved. Weights by density need it */
 	/* Products with the experts' Jacobians, as puller_expert computes them (diffusion/ensemblepull.h): weights by density then follow the flow. NULL:
@@ -63,9 +64,9 @@ struct mixture_stats {
 	int64_t
 	    *rows; /* (k) rows run by each expert, twice per guided sample without `guide`; weights by density run experts of weight 0 too, and those
 	                 * along the flow each expert and its gradient, as three rows */
-	int64_t *guide_rows; /* (k) rows run by the guide of each */
-	int64_t *mass;       /* (k) sum of weights */
-	int64_t router_rows;
+	int64_t *guide_rows;                     /* (k) rows run by the guide of each */
+	int64_t *mass;                           /* (k) sum of weights */
+	int64_t router_rows, distance_rows;      /* rows whose logits were computed, and whose distances */
 	int64_t *entropy;                        /* (steps) entropy of the router's posterior at the first evaluation of a step, summed over rows */
 	int64_t *entropy_rows;                   /* (steps) 0 where the policy did not ask the router */
 	int64_t *density_entropy, *density_rows; /* (steps) the same for weights by density */

@@ -310,6 +310,8 @@ int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_st
 		if (x->heaviest[i] < 0)
 			return no_weights(x, y, c, at, i, e);
 	}
+	if (s && measured && own.n != 1)
+		s->distance_rows += c->n;
 	if (s && at) {
 		s->router_rows += c->n;
 		count_entropy(x, c, s->steps, s->entropy, s->entropy_rows);

@@ -27,6 +27,7 @@ struct extractor {
 	char hash[65];       /* SHA-256 of all that determines the features: a definition, or a network's weights and input convention */
 	char input[16];      /* a network's input convention (metric/netinput.h); "" for functions of the pixels */
 	int dims[TAPS];      /* 0: no such tap */
+	double flops;        /* of one picture; 0 for functions of the pixels */
 	int least;           /* smallest width and height of a picture */
 	int all_floats;      /* 1: extractor_options.bulk has no effect, as for Inception's convolutions on the CPU, which are always floats */
 	const char *metrics; /* the default metrics, computed without --metrics */
@@ -58,6 +59,7 @@ struct extractor_network {
 	enum netinput input;
 	int batch; /* most pictures in one call of run */
 	int dims[TAPS];
+	double flops;             /* of one picture */
 	const char *weights_hash; /* SHA-256 of the weights */
 	const char *rounding;     /* name of the type to which the weights are rounded; NULL or "": not rounded */
 	/* Compute out[t] (n, dims[t]) from pixels (n, 3, side, side), n <= batch; out[t] NULL: not wanted. */

@@ -77,7 +77,7 @@ void extractor_from_network(struct extractor *x, const struct extractor_network 
 	char *text = str_new("%s fed by %s, weights %s%s%s", n->name, netinput_names[n->input], n->weights_hash, *rounding ? " in " : "", rounding);
 
 	w->n = *n;
-	*x = (struct extractor){.least = 1, .metrics = n->metrics, .run = network_run, .free = network_free, .own = w};
+	*x = (struct extractor){.least = 1, .metrics = n->metrics, .flops = n->flops, .run = network_run, .free = network_free, .own = w};
 	snprintf(x->name, sizeof x->name, "%s", n->name);
 	snprintf(x->input, sizeof x->input, "%s", netinput_names[n->input]);
 	memcpy(x->dims, n->dims, sizeof x->dims);

@@ -66,6 +66,7 @@ int networks_inception(struct extractor *x, const char *path, const struct extra
 	    !(n.net = inception_open(path, BATCH, o->bulk, o->device, e)))
 		return -1;
 	n.weights_hash = hash;
+	n.flops = inception_flops(n.net);
 	n.rounding = o->device->compact ? NULL : compact_rounding(o->bulk); /* the CPU computes convolutions in float */
 	extractor_from_network(x, &n);
 	x->all_floats = o->device->compact;
@@ -116,6 +117,7 @@ int networks_dinov2(struct extractor *x, const char *path, const struct extracto
 		return -1;
 	}
 	n.dims[TAP_MAIN] = (int)vit_config(t->vit)->hidden;
+	n.flops = vit_flops(t->vit);
 	n.weights_hash = hash;
 	n.rounding = compact_rounding(o->bulk);
 	extractor_from_network(x, &n);
@@ -144,6 +146,7 @@ int networks_clip(struct extractor *x, const char *path, const struct extractor_
 		goto out;
 	}
 	n.dims[TAP_MAIN] = (int)(c->projection ? c->projection : c->hidden);
+	n.flops = clip_vision_flops(t->clip);
 	n.weights_hash = hash;
 	n.rounding = compact_rounding(o->bulk);
 	extractor_from_network(x, &n);

@@ -307,6 +307,14 @@ const struct autoencoder_config *autoencoder_config(const struct autoencoder *a)
 	return &a->config;
 }
 
+int autoencoder_decode_flops(struct autoencoder *a, int64_t h, int64_t w, double *flops, struct err *e)
+{
+	if (runner_plan(a->decoder, (int64_t[3]){a->config.latent_channels, h, w}, e))
+		return -1;
+	*flops = runner_flops(a->decoder);
+	return 0;
+}
+
 /* ---- running ---- */
 
 /* A direction, encoding or decoding. Sizes are in pixels or in positions of the latent. */

@@ -58,6 +58,9 @@ int autoencoder_encode(struct autoencoder *a, int64_t n, const float *x, int64_t
 /* Decode unscaled latents z (n, latent_channels, h, w) to out (n, out_channels, h factor, w factor). Otherwise as autoencoder_encode. */
 int autoencoder_decode(struct autoencoder *a, int64_t n, const float *z, int64_t h, int64_t w, int tile, float *out, struct err *e);
 
+/* *flops = those of decoding one latent of h x w without tiles. -1 if memory is short. */
+int autoencoder_decode_flops(struct autoencoder *a, int64_t h, int64_t w, double *flops, struct err *e);
+
 /* Turn one picture's moments (autoencoder_moments, area) into a diffusion model's latent: out (latent_channels, area) = (z - shift) scale with
  * z = mean + exp(logvar / 2) noise, logvar clamped to [-30, 20]; z = mean if noise is NULL. For the tiny kind the moments are z. */
 void autoencoder_latent(const struct autoencoder_config *c, const float *moments, const float *noise, int64_t area, float *out);

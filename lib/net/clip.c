@@ -384,6 +384,11 @@ void clip_text_run(struct clip_text *m, int64_t n, const int32_t *ids, float *hi
 	mem_free(end);
 }
 
+double clip_vision_flops(const struct clip_vision *m)
+{
+	return runner_flops(m->t.net);
+}
+
 void clip_vision_run(struct clip_vision *m, int64_t n, const float *pixels, float *hidden, float *embedding)
 {
 	int whole = m->t.tokens == VIT_ALL;

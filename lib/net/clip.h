@@ -40,6 +40,7 @@ void clip_text_free(struct clip_text *m);
 void clip_vision_free(struct clip_vision *m);
 const struct clip_config *clip_text_config(const struct clip_text *m);
 const struct clip_config *clip_vision_config(const struct clip_vision *m);
+double clip_vision_flops(const struct clip_vision *m); /* of one picture */
 
 /* ids (n, tokens). hidden (n, tokens, hidden): the output of the final norm, which diffusion networks read. embedding (n, projection), or (n, hidden)
  * without a projection: the pooled end-of-text token, projected, not normalised. Either may be NULL. Errors of the device stick to it. */

@@ -194,6 +194,11 @@ void inception_free(struct inception *n)
 	mem_free(n);
 }
 
+double inception_flops(const struct inception *n)
+{
+	return runner_flops(n->net);
+}
+
 int inception_run(struct inception *n, int64_t count, const float *x, const struct inception_result *r, struct err *e)
 {
 	if (runner_plan(n->net, side, e))

@@ -15,6 +15,7 @@ struct inception;
  * Caller frees with inception_free. */
 struct inception *inception_open(const char *path, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void inception_free(struct inception *n);
+double inception_flops(const struct inception *n); /* of all outputs of one picture */
 
 /* Outputs for n pictures, in host memory; NULL: not computed. */
 struct inception_result {

@@ -418,6 +418,11 @@ const struct vit_config *vit_config(const struct vit *v)
 	return &v->c;
 }
 
+double vit_flops(const struct vit *v)
+{
+	return runner_flops(v->net);
+}
+
 void vit_run(struct vit *v, int64_t n, const float *pixels, float *class_token, float *patches)
 {
 	assert(!patches || v->tokens == VIT_ALL);

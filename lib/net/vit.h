@@ -49,6 +49,7 @@ struct vit *vit_open(const char *path, int64_t size, enum vit_tokens tokens, int
                      struct err *e);
 void vit_free(struct vit *v);
 const struct vit_config *vit_config(const struct vit *v);
+double vit_flops(const struct vit *v); /* of one picture */
 
 /* pixels (n, channels, size, size), normalised. Outputs after the final norm: class_token (n, hidden), patches (n, T, hidden) with T = (size /
  * patch)^2, without the registers. Either may be NULL; with VIT_CLASS patches must be NULL. Errors stick to the device. */

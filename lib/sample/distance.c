@@ -2,6 +2,7 @@
 #include "sample/distance.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cluster/centroids.h"
@@ -12,13 +13,20 @@
 #include "diffusion/gallery.h"
 #include "file/fileio.h"
 
-/* The name of the features in the sidecar of a file of centroids, in new memory; "file" if it does not say. NULL and *e if it cannot be read. */
-static char *features_of(const char *path, struct err *e)
+enum { TOGETHER = 16 };            /* pictures that a network takes at a time */
+enum { DECODED_PIXELS = 1 << 18 }; /* pixels decoded at a time */
+
+/* The name of the features in the sidecar of a file of centroids, in new memory; "file" if it does not say. *input: the network's input convention;
+ * -1 if it does not say. NULL and *e if it cannot be read. */
+static char *features_of(const char *path, int *input, struct err *e)
 {
 	char *side = str_new("%s.json", path), *name = NULL;
 	json_t *facts = path_exists(side) ? jsonio_load(side, e) : NULL;
-	const char *text = json_string_value(json_object_get(facts, "features"));
+	const char *text = json_string_value(json_object_get(facts, "features")), *in = json_string_value(json_object_get(facts, "input"));
 
+	*input = -1;
+	for (int i = 0; in && netinput_names[i]; i++)
+		*input = strcmp(in, netinput_names[i]) ? *input : i;
 	if (facts || !path_exists(side))
 		name = mem_strdup(text ? text : "file");
 	json_decref(facts);
@@ -26,37 +34,106 @@ static char *features_of(const char *path, struct err *e)
 	return name;
 }
 
-int distance_load(struct distance *c, const char *path, int k, int channels, int side, int latents, struct pool *pool, struct err *e)
+/* Check that the features can be computed, and open their network. */
+static int find_features(struct distance *c, const struct distance_source *s, struct featureset *f, int input, struct err *e)
 {
-	struct featureset f = {.d = (int64_t)channels * side * side};
-	char *name = features_of(path, e);
-	int rc = -1;
+	int own = c->hogcolor || !strcmp(f->name, "file"), pictures = s->vae || c->channels == 1 || c->channels == 3;
+
+	if (own && s->features)
+		return err_set(e, ERR_USAGE, "--features %s has no effect: %s holds centroids of \"%s\", which needs no network", s->features,
+		               s->path, f->name);
+	if (c->hogcolor && (s->vae || !pictures))
+		return err_set(
+		    e, ERR_USAGE,
+		    "%s: centroids of \"%s\", features of pictures, but the experts predict %s of %d channels: cluster the latents, as .npy", s->path,
+		    f->name, s->vae ? "latents" : "samples", c->channels);
+	if (own)
+		return 0;
+	if (!s->features)
+		return err_set(e, ERR_USAGE, "%s: centroids of \"%s\" features, which need their network: --features %s:PATH of ddm-sample", s->path,
+		               f->name, f->name);
+	if (!extractor_is_network(s->features))
+		return err_set(e, ERR_USAGE, "--features %s: expected inception:PATH, dinov2:PATH or clip:PATH", s->features);
+	if (strncmp(s->features, f->name, strlen(f->name)) || s->features[strlen(f->name)] != ':')
+		return err_set(e, ERR_USAGE, "--features %s: %s holds centroids of \"%s\" features", s->features, s->path, f->name);
+	if (!pictures)
+		return err_set(e, ERR_USAGE, "--features %s: the experts predict latents of %d channels: give --vae DIR to decode them", s->features,
+		               c->channels);
+	if (!(c->network = extractor_open(s->features, &(struct extractor_options){input, s->device, compact_mapped(COMPACT_NONE, s->map)}, e)))
+		return -1;
+	f->d = c->network->dims[TAP_MAIN];
+	snprintf(f->hash, sizeof f->hash, "%s", c->network->hash);
+	c->latents = s->vae != NULL;
+	return c->latents ? autoencoder_hash(s->vae, AUTOENCODER_DECODE, c->vae_hash, e) : 0;
+}
+
+int distance_load(struct distance *c, const struct distance_source *s, struct err *e)
+{
+	struct featureset f = {.d = (int64_t)s->channels * s->side * s->side};
+	int input, rc;
+	char *name = features_of(s->path, &input, e);
 
 	if (!name)
 		return -1;
-	*c = (struct distance){.channels = channels, .side = side, .pool = pool, .hogcolor = !strcmp(name, FEATURES_HOGCOLOR)};
+	*c = (struct distance){.channels = s->channels, .side = s->side, .device = s->device, .hogcolor = !strcmp(name, FEATURES_HOGCOLOR)};
 	f.name = name;
 	f.d = c->hogcolor ? FEATURES_HOGCOLOR_DIM : f.d;
-	if (c->hogcolor && (latents || (channels != 1 && channels != 3)))
-		err_set(e, ERR_USAGE,
-		        "%s: centroids of \"%s\", features of pictures, but the experts predict %s of %d channels: cluster the latents, as .npy",
-		        path, name, latents ? "latents" : "samples", channels);
-	else if (!c->hogcolor && strcmp(name, "file"))
-		err_set(e, ERR_USAGE,
-		        "%s: centroids of \"%s\" features, which take a network that the ensemble does not have: distances are of %s or of the "
-		        "values of samples",
-		        path, name, FEATURES_HOGCOLOR);
-	else
-		rc = centroids_load(&c->centroids, c->hash, path, &f, 0, 0, e);
-	if (!rc && c->centroids.k != k)
-		rc = err_set(e, ERR_DATA, "%s: holds %d centroids, but the model has %d clusters", path, c->centroids.k, k);
+	rc = find_features(c, s, &f, input, e) || centroids_load(&c->centroids, c->hash, s->path, &f, c->network != NULL, 0, e) ? -1 : 0;
+	if (!rc && c->centroids.k != s->k)
+		rc = err_set(e, ERR_DATA, "%s: holds %d centroids, but the model has %d clusters", s->path, c->centroids.k, s->k);
 	mem_free(name);
 	return rc;
+}
+
+/* Set the size of the decoded pictures, and add the FLOPs of decoding one. */
+static int find_decoder(struct distance *c, struct autoencoder *shared, const char *vae, enum compact_type bulk, double *flops, struct err *e)
+{
+	const struct autoencoder_config *a;
+	double decoding;
+
+	if (!shared && !(c->own_vae = autoencoder_open(vae, AUTOENCODER_DECODE, 1, bulk, c->device, e)))
+		return -1;
+	c->vae = shared ? shared : c->own_vae;
+	a = autoencoder_config(c->vae);
+	if (a->latent_channels != c->channels || (a->out_channels != 1 && a->out_channels != 3))
+		return err_set(e, ERR_DATA,
+		               "%s: the autoencoder decodes latents of %lld channels to %lld, but the experts make %d, and pictures have 1 or 3", vae,
+		               (long long)a->latent_channels, (long long)a->out_channels, c->channels);
+	c->width = c->side * autoencoder_factor(a);
+	c->planes = a->out_channels;
+	if (autoencoder_decode_flops(c->vae, c->side, c->side, &decoding, e))
+		return -1;
+	*flops += decoding;
+	return 0;
+}
+
+int distance_ready(struct distance *c, struct autoencoder *shared, const char *vae, enum compact_type bulk, double *flops, struct err *e)
+{
+	int64_t most;
+
+	*flops = 0;
+	if (!c->network)
+		return 0;
+	*flops = c->network->flops;
+	c->width = c->side;
+	c->planes = c->channels;
+	if (c->latents && find_decoder(c, shared, vae, bulk, flops, e))
+		return -1;
+	most = c->latents ? DECODED_PIXELS / (c->width * c->width) : TOGETHER;
+	c->chunk = most < 1 ? 1 : most < TOGETHER ? most : TOGETHER;
+	return !c->latents || ((c->decoded = mem_try((size_t)(c->chunk * c->planes * c->width * c->width), sizeof(float), "decoded pictures", e)) &&
+	                       (c->row = mem_try((size_t)(c->chunk * c->channels * c->side * c->side), sizeof(float), "latents", e)))
+	           ? 0
+	           : -1;
 }
 
 void distance_release(struct distance *c)
 {
 	kmeans_release(&c->centroids);
+	extractor_free(c->network);
+	autoencoder_free(c->own_vae);
+	mem_free(c->decoded);
+	mem_free(c->row);
 	memset(c, 0, sizeof *c);
 }
 
@@ -73,6 +150,36 @@ static int picture_features(const struct distance *c, float *out, const float *x
 	return rc;
 }
 
+static void to_centroids(const struct distance *c, double *squared, const float *x)
+{
+	int64_t d = c->centroids.d;
+	double length2 = 0, scale;
+
+	for (int64_t v = 0; v < d && c->centroids.cosine; v++)
+		length2 += (double)x[v] * x[v];
+	scale = length2 > 0 ? 1 / sqrt(length2) : 1; /* without a direction, all centroids are equally far */
+	for (int k = 0; k < c->centroids.k; k++) {
+		const float *m = c->centroids.centroids + k * d;
+		double sum = c->centroids.offset[k];
+
+		for (int64_t v = 0; v < d; v++)
+			sum += (scale * x[v] - m[v]) * (scale * x[v] - m[v]);
+		squared[k] = sum;
+	}
+}
+
+/* Whether sample x is finite. The distances of one that is not are NaN. */
+static int is_finite(const struct distance *c, double *squared, const float *x)
+{
+	for (int64_t v = 0; v < (int64_t)c->channels * c->side * c->side; v++)
+		if (!isfinite(x[v])) {
+			for (int k = 0; k < c->centroids.k; k++)
+				squared[k] = NAN;
+			return 0;
+		}
+	return 1;
+}
+
 struct job {
 	const struct distance *c;
 	double *squared;
@@ -84,42 +191,88 @@ static void measure(void *arg, int64_t i, int worker)
 {
 	const struct job *j = arg;
 	const struct distance *c = j->c;
-	int64_t d = c->centroids.d, values = (int64_t)c->channels * c->side * c->side;
-	const float *x = j->x0 + i * values;
+	const float *x = j->x0 + i * c->channels * c->side * c->side;
+	double *squared = j->squared + i * c->centroids.k;
 	float features[FEATURES_HOGCOLOR_DIM];
-	double length2 = 0, scale;
 
 	(void)worker;
 	j->bad[i].code = 0;
-	for (int64_t v = 0; v < values; v++)
-		if (!isfinite(x[v])) {
-			for (int k = 0; k < c->centroids.k; k++)
-				j->squared[i * c->centroids.k + k] = NAN;
-			return;
-		}
-	if (c->hogcolor && picture_features(c, features, x, &j->bad[i]))
+	if (!is_finite(c, squared, x) || (c->hogcolor && picture_features(c, features, x, &j->bad[i])))
 		return;
-	x = c->hogcolor ? features : x;
-	for (int64_t v = 0; v < d && c->centroids.cosine; v++)
-		length2 += (double)x[v] * x[v];
-	scale = length2 > 0 ? 1 / sqrt(length2) : 1; /* without a direction, all centroids are equally far */
-	for (int k = 0; k < c->centroids.k; k++) {
-		const float *m = c->centroids.centroids + k * d;
-		double sum = c->centroids.offset[k];
+	to_centroids(c, squared, c->hogcolor ? features : x);
+}
 
-		for (int64_t v = 0; v < d; v++)
-			sum += (scale * x[v] - m[v]) * (scale * x[v] - m[v]);
-		j->squared[i * c->centroids.k + k] = sum;
+/* *p = x (planes, width, width) as a picture of three channels, which networks take. */
+static int colour_picture(const struct distance *c, struct picture *p, const float *x, struct err *e)
+{
+	struct picture grey;
+
+	if (c->planes == 3)
+		return gallery_picture(p, x, 3, c->width, c->width, "a predicted sample", e);
+	if (gallery_picture(&grey, x, 1, c->width, c->width, "a predicted sample", e))
+		return -1;
+	if (!picture_alloc(p, grey.width, grey.height, 3, e))
+		for (int64_t i = 0; i < 3 * c->width * c->width; i++)
+			p->pixels[i] = grey.pixels[i / 3];
+	picture_release(&grey);
+	return p->pixels ? 0 : -1;
+}
+
+/* The distances of the n finite samples x0 [which], n <= c->chunk, by the network. */
+static int measure_chunk(struct distance *c, double *squared, const float *x0, const int64_t *which, int n, float *features, struct err *e)
+{
+	int64_t each = (int64_t)c->channels * c->side * c->side, pixels = c->planes * c->width * c->width;
+	struct picture p[TOGETHER] = {{0}};
+	float *taps[TAPS] = {features};
+	int rc = 0;
+
+	for (int i = 0; i < n && c->latents; i++)
+		memcpy(c->row + i * each, x0 + which[i] * each, (size_t)each * sizeof *x0);
+	if (c->latents) {
+		autoencoder_unscale(autoencoder_config(c->vae), c->row, n * each, c->row);
+		if (autoencoder_decode(c->vae, n, c->row, c->side, c->side, 0, c->decoded, e))
+			return -1;
 	}
+	for (int i = 0; i < n && !rc; i++)
+		rc = colour_picture(c, &p[i], c->latents ? c->decoded + i * pixels : x0 + which[i] * each, e);
+	if (!rc)
+		rc = c->network->run(c->network, c->device->pool, taps, p, n, e);
+	for (int i = 0; i < n; i++) {
+		if (!rc)
+			to_centroids(c, squared + which[i] * c->centroids.k, features + i * c->centroids.d);
+		picture_release(&p[i]);
+	}
+	return rc;
+}
+
+static int measure_by_network(struct distance *c, double *squared, const float *x0, int64_t n, struct err *e)
+{
+	int64_t each = (int64_t)c->channels * c->side * c->side, which[TOGETHER];
+	float *features = mem_alloc((size_t)(c->chunk * c->centroids.d) * sizeof *features);
+	int held = 0, rc = 0;
+
+	for (int64_t i = 0; i < n && !rc; i++) {
+		if (is_finite(c, squared + i * c->centroids.k, x0 + i * each))
+			which[held++] = i;
+		if (held && (held == c->chunk || i + 1 == n)) {
+			rc = measure_chunk(c, squared, x0, which, held, features, e);
+			held = 0;
+		}
+	}
+	mem_free(features);
+	return rc;
 }
 
 int distance_squared(void *arg, double *squared, const float *x0, int64_t n, struct err *e)
 {
 	struct distance *c = arg;
-	struct job j = {c, squared, x0, mem_alloc((size_t)n * sizeof *j.bad)};
+	struct job j = {c, squared, x0, NULL};
 	int rc = 0;
 
-	pool_run(c->pool, n, measure, &j);
+	if (c->network)
+		return measure_by_network(c, squared, x0, n, e);
+	j.bad = mem_alloc((size_t)n * sizeof *j.bad);
+	pool_run(c->device->pool, n, measure, &j);
 	for (int64_t i = 0; i < n && !rc; i++)
 		if (j.bad[i].code)
 			rc = err_set(e, j.bad[i].code, "%s", j.bad[i].msg);

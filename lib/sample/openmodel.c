@@ -268,7 +268,16 @@ static int set_distance(struct sampling *r, struct err *e)
 		return 0;
 	r->mixture.distances = distance_squared;
 	r->mixture.distances_arg = &r->distance;
-	return distance_load(&r->distance, r->ask.centroids, s->clusters, (int)s->channels, (int)s->size, r->vae != NULL, r->device->pool, e);
+	return distance_load(&r->distance,
+	                     &(struct distance_source){.path = r->ask.centroids,
+	                                               .features = r->ask.features,
+	                                               .vae = r->vae,
+	                                               .k = s->clusters,
+	                                               .channels = (int)s->channels,
+	                                               .side = (int)s->size,
+	                                               .map = r->ask.map,
+	                                               .device = r->device},
+	                     e);
 }
 
 static int open_guide(struct sampling *r, const struct ensemble_options *of_model, struct err *e)

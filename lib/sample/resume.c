@@ -29,7 +29,7 @@ struct counts {
 	struct {
 		const char *name;
 		int64_t *v, n;
-	} row[12];
+	} row[13];
 	int n;
 };
 
@@ -45,12 +45,13 @@ static struct counts counts_of(struct sampling *r)
 	                        {"guide_rows", s->guide_rows, k},
 	                        {"mass", s->mass, k},
 	                        {"router_rows", &s->router_rows, 1},
+	                        {"distance_rows", &s->distance_rows, 1},
 	                        {"entropy", s->entropy, s->steps},
 	                        {"entropy_rows", s->entropy_rows, s->steps},
 	                        {"density_entropy", s->density_entropy, s->steps},
 	                        {"density_rows", s->density_rows, s->steps},
 	                        {"assigned", r->assigned, k}},
-	                       12};
+	                       13};
 }
 
 static void put_counts(json_t *o, const char *name, const int64_t *v, int64_t n)

@@ -69,7 +69,9 @@ static int encode_texts(struct sampling *r, struct err *e)
 		return -1;
 	if (r->text && cut)
 		sampling_warn(r, "%lld prompts are longer than the experts can read and were cut", (long long)cut);
-	return *r->vae_hash ? output_vae(&r->out, r->vae, bulk, r->device, r->ask.batch, e) : 0;
+	if (*r->vae_hash && output_vae(&r->out, r->vae, bulk, r->device, r->ask.batch, e))
+		return -1;
+	return r->ask.centroids ? distance_ready(&r->distance, r->out.vae, r->vae, bulk, &r->mixture.distances_flops, e) : 0;
 }
 
 static void set_device(struct sampling *r, struct device *d)

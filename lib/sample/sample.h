@@ -50,6 +50,7 @@ struct sample_request {
 	const char *negative;  /* negative prompt, "" by default */
 	const char *class;     /* number or name, a list separated by commas, "all" or "labels" */
 	const char *centroids; /* file: centroids of ddm-cluster, for routes with the weights "distance" */
+	const char *features;  /* KIND:PATH as in metric/extractor.h: the network of the centroids' features; NULL: they need none */
 	const char *labels;    /* file: table of reference items, for route "oracle" and class "labels" */
 	int64_t first;         /* number of the first picture */
 	uint64_t seed;

@@ -49,6 +49,8 @@ static int of_all(const void *request)
 	return ((const struct sample_request *)request)->each != 0;
 }
 
+static const char *const networks[] = {"inception:", "dinov2:", "clip:", NULL};
+
 const struct option sample_options[] = {
     OPTION_GROUP("Pictures"),
     {"--count", 'n', OPTION_INT, REQUEST(each), .lo = 1, .hi = SAMPLE_MOST, .arg = "N", .preset = "1",
@@ -110,6 +112,9 @@ const struct option sample_options[] = {
      .when = {{USE_NEEDS, "--route=*oracle* --class=labels"}}, .stamp = STAMP_OTHERWISE},
     {"--centroids", .type = OPTION_TEXT, REQUEST(centroids), .arg = "FILE", .help = "centroids of ddm-cluster, for --route distance",
      .when = {{USE_NEEDS, "--route=*distance*"}}, .stamp = STAMP_OTHERWISE},
+    {"--features", .type = OPTION_TEXT, REQUEST(features), .arg = "KIND", .choices = networks,
+     .help = "the network of the centroids, as ddm-cluster's: dinov2:PATH, clip:PATH or inception:PATH", .when = {{USE_NEEDS, "--centroids"}},
+     .stamp = STAMP_OTHERWISE},
     OPTION_GROUP("Reports"),
     {"--grid", .type = OPTION_TEXT, REQUEST(grid), .arg = "FILE", .help = "write a contact sheet of the first 400 pictures as PNG", OPTION_ALWAYS},
     {"--report", .type = OPTION_TEXT, REQUEST(report), .arg = "FILE", .help = "write the routing's statistics and GFLOP per picture as JSON",

@@ -3,6 +3,18 @@
 #include "core/str.h"
 #include "sample/sampling.h"
 
+/* Adds the centroids and the networks that compute distances to them. */
+static void stamp_distance(const struct sampling *r, struct stamp *s)
+{
+	if (!r->ask.centroids)
+		return;
+	stamp_input(s, "centroids", r->distance.hash);
+	if (r->distance.network)
+		stamp_input(s, "features", r->distance.network->hash);
+	if (r->distance.latents && !*r->vae_hash)
+		stamp_input(s, "vae", r->distance.vae_hash);
+}
+
 /* Adds the output options, the VAE and the sources of text features. */
 static void stamp_output(const struct sampling *r, struct stamp *s)
 {
@@ -30,8 +42,7 @@ struct stamp *samplestamp_all(const struct sampling *r)
 		stamp_text(s, "negative", r->ask.negative);
 	if (r->labels.n)
 		stamp_input(s, "labels", r->labels.hash);
-	if (r->ask.centroids)
-		stamp_input(s, "centroids", r->distance.hash);
+	stamp_distance(r, s);
 	for (int i = 0; i < r->ensemble.files; i++)
 		stamp_input(s, r->ensemble.file[i].name, r->ensemble.file[i].hash);
 	for (int i = 0; i < r->guide.model.files; i++) {
@@ -68,8 +79,7 @@ struct stamp *samplestamp_picture(const struct sampling *r, int64_t i)
 	stamp_output(r, s);
 	if (r->labels.n)
 		stamp_input(s, "labels", r->labels.hash);
-	if (r->ask.centroids)
-		stamp_input(s, "centroids", r->distance.hash);
+	stamp_distance(r, s);
 	stamp_input(s, "model", r->ensemble.hash);
 	if (r->ask.guide)
 		stamp_input(s, "guide", r->guide.model.hash);

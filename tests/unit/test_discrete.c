@@ -536,8 +536,8 @@ static void chain_errors(const char *solver, int64_t steps, double error[2])
 }
 
 /* ddim and euler-discrete are of order 1 on the flow; the mean and the deviation of the samples of ddpm, and of ddim with noise, on the reverse of
- * the noising process. Near t = 0 sigma grows as the root of the step, so the errors of grids that are even in the step have terms log(N) / N, and the
- * measured order is a little below 1. */
+ * the noising process. Near t = 0 sigma grows as the root of the step, so the errors of grids that are even in the step have terms log(N) / N, and
+ * the measured order is a little below 1. */
 static void orders_of_fine_tables(void **state)
 {
 	static const char *const flows[] = {"ddim,spacing=leading", "ddim,spacing=trailing",        "ddim,spacing=quadratic",

@@ -322,9 +322,10 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 
 	if (net_is_classifier(&c->net))
 		return err_set(e, ERR_DATA, "%s: is a router, and an expert is expected", where);
-	m->path = schedule_path(&m->schedule, c->path, &c->betas, c->sigma_data);
-	if (kind < 0 || !m->path)
-		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
+	if (!(m->path = schedule_path(&m->schedule, c->path, &c->betas, c->sigma_data, e)))
+		return err_prefix(e, "%s", where);
+	if (kind < 0)
+		return err_set(e, ERR_DATA, "%s: prediction \"%s\" is not known here", where, c->prediction);
 	if (check_shape(s, &c->net, where, e) || check_text(s, &c->net, where, first, e) ||
 	    (!first && agree(where, "classes", c->net.classes, s->classes, e)))
 		return -1;
@@ -456,9 +457,8 @@ static int open_router(struct ensemble *s, const struct layout *l, const char *d
 	if (open_member(s, s->k, dir, l->router_sub, o, e) || check_shape(s, &m->config->net, "router", e))
 		return -1;
 	m->kind = PREDICT_X0;
-	m->path = schedule_path(&m->schedule, m->config->path, &m->config->betas, m->config->sigma_data);
-	if (!m->path)
-		return err_set(e, ERR_DATA, "%s/%s: path \"%s\" is not known here", dir, l->router_sub, m->config->path);
+	if (!(m->path = schedule_path(&m->schedule, m->config->path, &m->config->betas, m->config->sigma_data, e)))
+		return err_prefix(e, "%s/%s", dir, l->router_sub);
 	if (m->path != &path_linear && alloc_conversion(m, (size_t)o->capacity, (size_t)s->d, e))
 		return -1;
 	s->router = (struct router){run_router, m, o->capacity, member_flops(m)};

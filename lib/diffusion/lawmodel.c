@@ -162,9 +162,10 @@ static int load_kind(struct law_model *m, const char *where, struct err *e)
 {
 	int kind = net_is_classifier(&m->config.net) ? PREDICT_X0 : prediction_find(m->config.prediction);
 
-	m->path = schedule_path(&m->schedule, m->config.path, &m->config.betas, m->config.sigma_data);
-	if (kind < 0 || !m->path)
-		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, m->config.prediction, m->config.path);
+	if (!(m->path = schedule_path(&m->schedule, m->config.path, &m->config.betas, m->config.sigma_data, e)))
+		return err_prefix(e, "%s", where);
+	if (kind < 0)
+		return err_set(e, ERR_DATA, "%s: prediction \"%s\" is not known here", where, m->config.prediction);
 	m->kind = (enum prediction)kind;
 	return 0;
 }

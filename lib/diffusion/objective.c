@@ -40,7 +40,7 @@ int path_choice_parse(const char *text, struct path_choice *c, struct err *e)
 
 const struct path *path_choice_open(const struct path_choice *c, struct schedule *s)
 {
-	return schedule_path(s, c->config, &c->betas, c->sigma_data);
+	return schedule_path(s, c->config, &c->betas, c->sigma_data, NULL);
 }
 
 static double weigh_none(const struct path_point *p, double by)

@@ -358,7 +358,9 @@ int policy_check(const struct policy *p, int k, const unsigned char *present, st
 
 		if (y->select == SELECT_TOP && n > k)
 			return err_set(e, ERR_USAGE, "route top-%d: the model has only %d experts", n, k);
-		if (y->select == SELECT_EXPERT && (n >= k || !present[n]))
+		if (y->select == SELECT_EXPERT && n < k && !present[n])
+			return err_set(e, ERR_USAGE, "route expert:%d: the model has no expert_%d", n, n);
+		if (y->select == SELECT_EXPERT && n >= k)
 			return err_set(e, ERR_USAGE, "route expert:%d: the model has no such expert (it has %d, numbered from 0)", n, k);
 	}
 	return 0;

@@ -140,7 +140,7 @@ void schedule_release(struct schedule *s)
 	memset(s, 0, sizeof *s);
 }
 
-const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b, double sigma_data)
+const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b, double sigma_data, struct err *e)
 {
 	const struct path *formula = path_find(path);
 
@@ -152,5 +152,9 @@ const struct path *schedule_path(struct schedule *s, const char *path, const str
 	}
 	if (formula)
 		return formula;
-	return schedule_init(s, path, b, NULL) ? NULL : &s->path;
+	if (!betas_path(path)) {
+		err_set(e, ERR_DATA, "path \"%s\" is not known here", path);
+		return NULL;
+	}
+	return schedule_init(s, path, b, e) ? NULL : &s->path;
 }

@@ -28,8 +28,9 @@ int schedule_init(struct schedule *s, const char *path, const struct betas *b, s
 void schedule_release(struct schedule *s);
 
 /* The path called `path`: path_find's, with *s zeroed, or one inside *s, which must then not move: a table made from b, or edm with another
- * sigma_data than the usual one (0: the usual one; other paths ignore it). NULL if there is none. Release *s with schedule_release in each case. */
-const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b, double sigma_data);
+ * sigma_data than the usual one (0: the usual one; other paths ignore it). NULL and *e if there is none, or its
+ * table is refused by schedule_init. Release *s with schedule_release in each case. */
+const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b, double sigma_data, struct err *e);
 
 /* The table of a discrete-time path; NULL for a continuous path. */
 const struct schedule *schedule_of(const struct path *p);

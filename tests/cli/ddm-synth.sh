@@ -125,3 +125,24 @@ sed -i 's/0\.4,/0.5,/' bad2/router/config.json
 unseal bad2/router/config.json
 check_exit 65 "other shares than the weights" ddm-sample -n 1 --route full -o none bad2
 check_err "are noticed" '"cluster_shares"\[0\] is not the weight'
+
+# A law without noise has no density. The noise is a part of the weights, whose hash is in config.json.
+without_noise() { # FOLDER
+	f=$1/diffusion_pytorch_model.safetensors
+	[ -e "$f" ] || f=$1/model.safetensors
+	old=$(sha256sum <"$f" | cut -c 1-64)
+	n=$(od -An -tu8 -N8 "$f" | tr -d ' ')
+	at=$(dd if="$f" bs=1 skip=8 count="$n" 2>/dev/null | sed 's/.*"noise":{[^}]*"data_offsets":\[\([0-9]*\),.*/\1/')
+	dd if=/dev/zero of="$f" bs=1 seek=$((8 + n + at)) count=8 conv=notrunc 2>/dev/null
+	sed -i "s/$old/$(sha256sum <"$f" | cut -c 1-64)/" "$1/config.json"
+	unseal "$1/config.json"
+}
+cp -R law flat
+without_noise flat/router
+without_noise flat/expert_0
+for command in "ddm-synth draw -o none flat" "ddm-sample -n 1 --route full -o none flat" "ddm-diagnose trajectories -o none flat" \
+	"ddm-diagnose budget -o none flat law" "ddm-diagnose budget -o none law flat"; do
+	check_exit 65 "without noise: $command" $command
+	check_err "says why" 'component 0: its noise has the variance 0; without noise the law has no density'
+done
+check_absent "nothing was made" none

@@ -135,8 +135,24 @@ check_exit 2 "labels that no entry reads" $run --route 'uniform|full' --labels "
 check_err "say so" '--labels does nothing without --route oracle or --class labels'
 check_exit 2 "no router where an entry asks it" $run --route 'uniform|full@1,top-1@.5' -o x.tar norouter
 check_err "says what needs none" 'needs a router, and the model has none; oracle, prior, uniform.SELECTION and expert:I need none'
+cp -R model lacks
+rm -r lacks/expert_1
+check_exit 2 "an expert that is missing among others, late in a schedule" $run --route 'full@1,expert:1@.5' -o x.tar lacks
+check_err "says which" '^ddm-sample: route expert:1: the model has no expert_1$'
+for command in loss budget trajectories; do
+	data=shards
+	[ $command = trajectories ] && data=
+	all=
+	[ $command = loss ] && all="--split train"
+	check_exit 2 "ddm-diagnose $command: an expert that is not there" ddm-diagnose $command $all --routes 'full@1,expert:7@.5' -o x.tsv model $data
+	check_err "says why" 'route expert:7: the model has no such expert .it has 4, numbered from 0.'
+	check_exit 2 "ddm-diagnose $command: more experts than there are" ddm-diagnose $command $all --routes 'full@1,top-5@.5' -o x.tsv model $data
+	check_err "says why" 'route top-5: the model has only 4 experts'
+	check_exit 2 "ddm-diagnose $command: a missing one" ddm-diagnose $command $all --routes 'full@1,expert:1@.5' -o x.tsv lacks $data
+	check_err "says which" 'route expert:1: the model has no expert_1$'
+done
 check_exit 2 "a route of ddm-diagnose" ddm-diagnose budget --routes 'full,top-9@1,full@.5' -o x.tsv model shards
 check_err "says why" 'top-9: the model has only 4 experts'
 check_exit 2 "hysteresis without trajectories" ddm-diagnose budget --routes 'router|top-1|keep:.1' -o x.tsv model shards
 check_err "says why" 'distance, density, keep:MARGIN or budget:GFLOP needs trajectories'
-check_absent "nothing was made" x.tar
+check_absent "nothing was made" x.tar x.tsv

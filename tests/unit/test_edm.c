@@ -27,7 +27,7 @@ static const struct path *paths[DEVIATIONS];
 static int set_up(void **state)
 {
 	for (int i = 0; i < DEVIATIONS; i++)
-		paths[i] = schedule_path(&held[i], "edm", NULL, deviations[i]);
+		paths[i] = schedule_path(&held[i], "edm", NULL, deviations[i], NULL);
 	return make_dir(state);
 }
 
@@ -44,10 +44,10 @@ static void the_usual_deviation(void **state)
 
 	(void)state;
 	assert_ptr_equal(paths[1], &path_edm);
-	assert_ptr_equal(schedule_path(&s, "edm", NULL, 0), &path_edm);
+	assert_ptr_equal(schedule_path(&s, "edm", NULL, 0, NULL), &path_edm);
 	assert_true(path_edm.sigma_data == .5 && path_linear.sigma_data == .5 && path_at(&path_linear, .5).sigma_data == .5);
 	/* Only EDM's path depends on the deviation of the data. */
-	assert_ptr_equal(schedule_path(&s, "linear", NULL, 2), &path_linear);
+	assert_ptr_equal(schedule_path(&s, "linear", NULL, 2, NULL), &path_linear);
 	assert_null(schedule_of(paths[3]));
 }
 

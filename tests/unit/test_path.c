@@ -32,7 +32,7 @@ static int make_tables(void **state)
 	for (int k = 0; k < 100; k++)
 		hundred[k] = .001 + .002 * k;
 	for (int i = 0; i < PATHS - FORMULAS; i++)
-		paths[FORMULAS + i] = schedule_path(&tables[i], tables_names[i], &b[i], 0);
+		paths[FORMULAS + i] = schedule_path(&tables[i], tables_names[i], &b[i], 0, NULL);
 	return paths[3] && paths[4] && paths[5] && paths[6] ? 0 : -1;
 }
 
@@ -65,7 +65,7 @@ static void tables_are_those_of_diffusers(void **state)
 		assert_true(fabs(s.abar[k] - pow(path_at(&path_cosine, schedule_time(&s, (double)k)).alpha, 2)) < 1e-12);
 	assert_true(schedule_time(&s, 999) == .999 && schedule_time(&s, 0) == .001);
 	schedule_release(&s);
-	assert_null(schedule_path(&s, "sigmoid", &(struct betas){1000, 1e-4, .02, NULL}, 0));
+	assert_null(schedule_path(&s, "sigmoid", &(struct betas){1000, 1e-4, .02, NULL}, 0, NULL));
 }
 
 /* At a step the values are the table's; between two steps, derivatives and the inverse are those of the interpolation. */

@@ -467,7 +467,7 @@ static void needs_of_policies(void **state)
 	p = policy_of("router|expert:2");
 	assert_false(policy_uses(&p, WEIGHT_ROUTER));
 	assert_int_equal(policy_check(&p, 4, present, &e), -1);
-	assert_string_equal(e.msg, "route expert:2: the model has no such expert (it has 4, numbered from 0)");
+	assert_string_equal(e.msg, "route expert:2: the model has no expert_2");
 	p = policy_of("full@1,top-5@.5");
 	e.code = 0;
 	assert_int_equal(policy_check(&p, 4, present, &e), -1);

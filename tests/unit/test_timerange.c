@@ -166,7 +166,7 @@ static void steps(void **state)
 		int first, last;
 	} want[] = {{{0, .02}, 0, 19}, {{.02, .05}, 20, 49}, {{.9755, 1}, 976, 999}};
 	struct schedule s;
-	const struct path *ddpm = schedule_path(&s, "linear_betas", &(struct betas){1000, 1e-4, .02, NULL}, 0);
+	const struct path *ddpm = schedule_path(&s, "linear_betas", &(struct betas){1000, 1e-4, .02, NULL}, 0, NULL);
 
 	(void)state;
 	for (size_t k = 0; k < 3; k++) {
@@ -191,7 +191,7 @@ static void refusals(void **state)
 {
 	static const struct time_law discrete = {TIME_DISCRETE, 0, 0}, narrow = {TIME_LOGIT_NORMAL, 0, 1e-3}, uniform = {TIME_UNIFORM, 0, 0};
 	struct schedule s;
-	const struct path *ddpm = schedule_path(&s, "linear_betas", &(struct betas){1000, 1e-4, .02, NULL}, 0);
+	const struct path *ddpm = schedule_path(&s, "linear_betas", &(struct betas){1000, 1e-4, .02, NULL}, 0, NULL);
 	struct err e = {0};
 
 	(void)state;

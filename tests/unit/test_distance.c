@@ -11,22 +11,30 @@
 #include "core/str.h"
 #include "file/commit.h"
 #include "file/npy.h"
+#include "kernels/device.h"
 #include "sample/distance.h"
 #include "tests/unit/scratch.h"
 
 enum { K = 2, SIDE = 2, D = SIDE * SIDE };
 
+static struct device *device;
+
 static int load(struct distance *c, const float *centroids, const char *facts, struct err *e)
 {
 	int64_t shape[2] = {K, D};
 	char *path = path_join(dir, "c.npy"), *side = path_join(dir, "c.npy.json");
+	struct distance_source source = {.path = path, .k = K, .channels = 1, .side = SIDE};
 	struct str npy = {0};
 	int rc;
+
+	if (!device)
+		device = device_cpu(NULL, DT_F32);
+	source.device = device;
 
 	npy_encode(&npy, NPY_F4, 2, shape, centroids);
 	assert_int_equal(commit_bytes(path, npy.p, npy.len, e), 0);
 	assert_int_equal(commit_bytes(side, facts, strlen(facts), e), 0);
-	rc = distance_load(c, path, K, 1, SIDE, 0, NULL, e);
+	rc = distance_load(c, &source, e);
 	str_release(&npy);
 	mem_free(path);
 	mem_free(side);

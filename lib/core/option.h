@@ -76,6 +76,7 @@ struct option {
 	const int64_t *values; /* OPTION_CHOICE: the value of each choice; NULL: 0, 1, 2, ... */
 	/* OPTION_PARSED: 0, or -1 and ERR_USAGE; label is the option's name, for the message. */
 	int (*parse)(void *field, const char *label, const char *text, struct err *e);
+	const char *example;              /* OPTION_PARSED without a preset: a valid value, for tests that try every option; NULL: "x" is one */
 	const char *was;                  /* old names, separated by blanks: "--times", "-c"; accepted for one version with a warning */
 	const char *was_value, *is_value; /* an old value, accepted the same way, and the value that replaces it */
 	struct option_rule when[OPTION_RULES];

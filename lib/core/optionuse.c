@@ -280,7 +280,7 @@ static void add_example(struct str *s, const struct option *o)
 		str_puts(s, "1");
 		return;
 	case OPTION_PARSED:
-		str_puts(s, o->preset ? o->preset : "x");
+		str_puts(s, o->preset ? o->preset : o->example ? o->example : "x");
 		return;
 	default:
 		str_puts(s, "x");

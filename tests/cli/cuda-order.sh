@@ -29,10 +29,13 @@ cases test_cross cross_bf16
 cases test_emulated '*'
 cases test_emulated_attention packed_rows large_scores
 cases test_emulated_attention_bias biased
+cases test_emulated_attention_head half causal
 cases test_emulated_conv 'group_norms*' 'conv*' ties
+cases test_emulated_gated '*'
 cases test_emulated_nearest nearest segments
 cases test_emulated_norm values one_apart any_batch
 cases test_emulated_reduce '*any_batch'
+cases test_library_attention small
 cases test_products '*'
 cases test_whole memory loss_curves
 check_out "every test has its cases" "" sh -c "for t in '$real'/test_*; do case \$t in *.*) ;; *) [ -e bin/\${t##*/} ] || echo \$t ;; esac; done"

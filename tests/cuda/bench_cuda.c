@@ -25,8 +25,6 @@
 #include "file/filehash.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"
-#include "kernels/cublaslt.h"
-#include "kernels/cudnn.h"
 #include "kernels/profile.h"
 #include "net/model.h"
 #include "net/trunkconfig.h"
@@ -702,25 +700,6 @@ static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batc
 	mem_free(s.x), mem_free(s.logits), mem_free(s.index), mem_free(s.label), mem_free(s.step);
 }
 
-/* Print the products requested of cuBLASLt and its choices, as comments. */
-static void log_products(void)
-{
-	struct str s = {0};
-
-	if (!dev->cublaslt)
-		return;
-	cublaslt_log(dev->cublaslt, &s);
-	if (dev->cudnn)
-		cudnn_log(dev->cudnn, &s);
-	else
-		str_printf(&s, "no cuDNN: %s\n", dev->no_cudnn);
-	for (char *p = s.p, *end; (end = strchr(p, '\n')); p = end + 1) {
-		*end = 0;
-		comment(NULL, p);
-	}
-	str_release(&s);
-}
-
 /* Sample all batches with the same networks, because reading them takes a while. */
 static void samples(void)
 {
@@ -796,7 +775,7 @@ int main(int argc, char **argv)
 	train("dit-b/2", 32, 512);
 	train("dit-s/2", 32, 1024);
 	samples();
-	log_products();
+	remote_libraries(dev, comment, NULL);
 	device_free(dev);
 	pool_free(pool);
 	return 0;

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/str.h"
+#include "kernels/cublaslt.h"
+#include "kernels/cudnn.h"
 #include "tests/op/emulated.h"
 #include "tests/unit/far.h"
 
@@ -152,4 +155,22 @@ void remote_run(const struct kernel *k, const struct op_call *c)
 		device->release(device, s[i].there);
 	}
 	check("after the kernel");
+}
+
+void remote_libraries(const struct device *d, void (*say)(void *arg, const char *line), void *arg)
+{
+	struct str s = {0};
+
+	if (!d->cublaslt)
+		return;
+	cublaslt_log(d->cublaslt, &s);
+	if (d->cudnn)
+		cudnn_log(d->cudnn, &s);
+	else
+		str_printf(&s, "no cuDNN: %s\n", d->no_cudnn);
+	for (char *p = s.p, *end; (end = strchr(p, '\n')); p = end + 1) {
+		*end = 0;
+		say(arg, p);
+	}
+	str_release(&s);
 }

@@ -14,6 +14,9 @@ int remote_small(void);
 /* Run only the tests whose names DDM_TEST_FILTER matches, a pattern of a shell; without it all. Call it before the tests. */
 void remote_filter(void);
 
+/* Tell, line by line, what cuBLASLt and cuDNN were asked for and what was chosen; nothing on a device without cuBLASLt. */
+void remote_libraries(const struct device *d, void (*say)(void *arg, const char *line), void *arg);
+
 /* Set the device that remote_run uses; borrowed. */
 void remote_use(struct device *d);
 

@@ -162,7 +162,7 @@ static void large(void **state)
 	static const int64_t shapes[][4] = {{8, 256, 16, 72}, {4, 256, 6, 64}, {2, 257, 4, 72}, {1, 1024, 4, 72}, {1, 4096, 1, 64}};
 
 	(void)state;
-	if (!gpu->cublaslt) {
+	if (!gpu->cublaslt || remote_small()) {
 		printf("# needs a GPU\n");
 		skip();
 	}
@@ -181,6 +181,7 @@ int main(void)
 		return 0;
 	}
 	remote_use(gpu);
+	remote_filter();
 	rc = cmocka_run_group_tests(tests, NULL, NULL);
 	device_free(gpu);
 	return rc;

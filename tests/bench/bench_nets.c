@@ -172,7 +172,7 @@ static struct vit *random_vit(const struct vit_config *c, enum vit_tokens tokens
 
 /* FLOPs of a picture: the patches, and in each block four square products, two of the MLP, and the two of attention. For the class token alone, the
  * last block still computes keys and values of all tokens. */
-static double vit_flops(const struct vit_config *c, enum vit_tokens tokens)
+static double vit_work(const struct vit_config *c, enum vit_tokens tokens)
 {
 	double patches = (double)(c->size / c->patch * (c->size / c->patch)), t = patches + 1 + (double)c->registers, h = (double)c->hidden;
 	double token = 2 * h * (2 * h + 2 * (double)c->wide) + 4 * t * h, others = tokens == VIT_CLASS ? t - 1 : 0;
@@ -196,7 +196,7 @@ static void measure_features(struct bench *b, const char *name, const char *pres
 	f.x = mem_alloc((size_t)pixels * sizeof *f.x);
 	f.out = mem_alloc((size_t)(batch * c.hidden) * sizeof *f.out);
 	rng_normal(f.x, (size_t)pixels, 2, RNG_TEST, 0, 0);
-	work.amount = (double)batch * vit_flops(&c, tokens);
+	work.amount = (double)batch * vit_work(&c, tokens);
 	r = bench_read(b, &work, yard_product(b), .05, 4);
 	bench_print(name, r.rate / work.amount * (double)batch, "pictures/s", &r);
 	mem_free(f.x);

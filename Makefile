@@ -41,7 +41,7 @@ LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
 ONCE_C = $(filter $(addprefix $(SRC)/kernels/,array.c cpu.c device.c deviceopen.c peak.c probe.c profile.c compact.c compactrun.c \
 	compact_portable.c compact_avx512.c compact_amx.c gemm_bf16.c attention_bf16.c cublaslt.c cublaslt_choose.c cublaslt_file.c \
-	cublaslt_log.c cublaslt_open.c cudnn.c cudnn_file.c cudnn_graph.c cudnn_open.c),$(KERN_C))
+	cublaslt_log.c cublaslt_open.c cudnn.c cudnn_file.c cudnn_graph.c cudnn_open.c tuning.c sharedlib.c),$(KERN_C))
 TWICE_C = $(filter-out $(ONCE_C),$(KERN_C))
 CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
 LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f32.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \

@@ -182,11 +182,6 @@ static void grad_row(real *restrict p, real *restrict dp, real unit, real scale,
 	}
 }
 
-struct grad_heads {
-	int64_t b, h;
-	struct head o, dy, q, key, v, dq, dk, dv;
-};
-
 /* Queries [first, first + m) of one head. */
 static void grad_block(const struct attention *k, const struct grad_heads *g, const real *lse, int64_t lse_step, int64_t first, int64_t m,
                        real *scratch, const struct hint *next)
@@ -221,18 +216,7 @@ static void attention_grad_item(const struct attention *k, int64_t item, real *s
 {
 	const struct op_call *c = k->c;
 	int64_t b = item / k->heads, h = item % k->heads;
-	struct grad_heads g = {
-	    .b = b,
-	    .h = h,
-	    .dy = head_of(&c->in[0], b, h),
-	    .q = head_of(&c->in[1], b, h),
-	    .key = head_of(&c->in[2], b, h),
-	    .v = head_of(&c->in[3], b, h),
-	    .o = head_of(&c->in[4], b, h),
-	    .dq = head_of(&c->out[0], b, h),
-	    .dk = head_of(&c->out[1], b, h),
-	    .dv = head_of(&c->out[2], b, h),
-	};
+	struct grad_heads g = grad_heads_of(c, b, h);
 	const struct array *l = &c->in[5];
 	const real *lse = (const real *)l->data + b * l->stride[0] + h * l->stride[1];
 	struct hint next = next_heads(

@@ -269,11 +269,6 @@ static size_t backward_layout(const struct attention *k, char *at, struct backwa
 	return (size_t)(at - start);
 }
 
-struct grad_heads {
-	int64_t b, h;
-	struct head dy, q, key, v, o, dq, dk, dv;
-};
-
 /* y (m, d) = x [+ y]. */
 static void store_rows(struct head y, struct head x, int64_t m, int64_t d, int add)
 {
@@ -364,16 +359,7 @@ static void backward_item(const struct attention *k, int64_t item, char *scratch
 	const struct op_call *c = k->c;
 	int64_t b = item / k->heads, h = item % k->heads;
 	struct backward_room r;
-	struct grad_heads g = {.b = b,
-	                       .h = h,
-	                       .dy = head_of(&c->in[0], b, h),
-	                       .q = head_of(&c->in[1], b, h),
-	                       .key = head_of(&c->in[2], b, h),
-	                       .v = head_of(&c->in[3], b, h),
-	                       .o = head_of(&c->in[4], b, h),
-	                       .dq = head_of(&c->out[0], b, h),
-	                       .dk = head_of(&c->out[1], b, h),
-	                       .dv = head_of(&c->out[2], b, h)};
+	struct grad_heads g = grad_heads_of(c, b, h);
 
 	backward_layout(k, scratch, &r);
 	round_rows(k->q, r.keys, g.key, k->s, k->d);

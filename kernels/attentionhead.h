@@ -21,6 +21,26 @@ static inline struct head head_of(const struct array *a, int64_t b, int64_t h)
 	return (struct head){(real *)a->data + b * a->stride[SAMPLE] + h * a->stride[HEAD], a->stride[TOKEN]};
 }
 
+/* The operands of one head in the gradient. */
+struct grad_heads {
+	int64_t b, h;
+	struct head dy, q, key, v, o, dq, dk, dv;
+};
+
+static inline struct grad_heads grad_heads_of(const struct op_call *c, int64_t b, int64_t h)
+{
+	return (struct grad_heads){.b = b,
+	                           .h = h,
+	                           .dy = head_of(&c->in[0], b, h),
+	                           .q = head_of(&c->in[1], b, h),
+	                           .key = head_of(&c->in[2], b, h),
+	                           .v = head_of(&c->in[3], b, h),
+	                           .o = head_of(&c->in[4], b, h),
+	                           .dq = head_of(&c->out[0], b, h),
+	                           .dk = head_of(&c->out[1], b, h),
+	                           .dv = head_of(&c->out[2], b, h)};
+}
+
 /* Operands of the next item. hint_row prefetches row i of each while the current item is computed, because the hardware does not
  * prefetch a head's strided rows. */
 struct hint {

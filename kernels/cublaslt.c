@@ -27,6 +27,7 @@ struct cublaslt *cublaslt_new(const struct cublaslt_library *l, const struct cub
 	t->lib = l;
 	t->host = h;
 	t->handle = handle;
+	cublaslt_file_init(t);
 	return t;
 }
 
@@ -59,8 +60,7 @@ void cublaslt_free(struct cublaslt *t)
 		return;
 	cublaslt_drop_plans(t);
 	t->lib->destroy(t->handle);
-	mem_free(t->path);
-	mem_free(t->tuned);
+	tuning_release(&t->tuning);
 	mem_free(t);
 }
 

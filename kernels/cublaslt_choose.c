@@ -183,11 +183,11 @@ static struct cublaslt_key shared_key(const struct cublaslt_key *k)
 /* Use the stored choice if there is one and the library takes it for this product. */
 static int use_known(const struct cublaslt *t, struct cublaslt_plan *plan, const struct cublaslt_key *key, size_t workspace)
 {
-	const struct cublaslt_tuned *known = cublaslt_find_tuned(t, key);
+	struct cublaslt_chosen known;
 
-	if (!known || !cublaslt_runs_with(t, plan, &known->chosen.algo, workspace))
+	if (!cublaslt_find_tuned(t, key, &known) || !cublaslt_runs_with(t, plan, &known.algo, workspace))
 		return 0;
-	plan->chosen = known->chosen;
+	plan->chosen = known;
 	plan->usable = 1;
 	return 1;
 }
@@ -198,7 +198,7 @@ int cublaslt_choose(struct cublaslt *t, int stream, struct cublaslt_plan *plan, 
 	struct cublaslt_key shared = shared_key(&plan->key);
 	struct cublaslt_algo algo[CANDIDATES];
 	size_t bytes = cublaslt_workspace(p);
-	int timed = t->path && !t->forced && !t->host->capturing(t->host->arg, stream), n, pick = t->forced ? t->forced - 1 : 0;
+	int timed = t->tuning.path && !t->forced && !t->host->capturing(t->host->arg, stream), n, pick = t->forced ? t->forced - 1 : 0;
 
 	if (!t->forced && (use_known(t, plan, &shared, bytes) || use_known(t, plan, &plan->key, bytes)))
 		return 0;
@@ -206,7 +206,7 @@ int cublaslt_choose(struct cublaslt *t, int stream, struct cublaslt_plan *plan, 
 	if (timed || t->forced)
 		n = add_splits(t, plan, bytes, algo, n);
 	if (n && timed) /* a shared choice that this product alone cannot use stays */
-		return race(t, stream, plan, p, finish, workspace, cublaslt_find_tuned(t, &shared) ? &plan->key : &shared, algo, n, e);
+		return race(t, stream, plan, p, finish, workspace, tuning_find(&t->tuning, shared.v) ? &plan->key : &shared, algo, n, e);
 	plan->usable = pick < n;
 	if (plan->usable)
 		plan->chosen.algo = algo[pick];

@@ -1,10 +1,8 @@
 /* Opens the cuBLASLt library at run time and finds the functions that kernels/cublaslt.c calls. */
 #include "kernels/cublaslt.h"
 
-#include <dlfcn.h>
-
 #include "config.h"
-#include "core/str.h"
+#include "kernels/sharedlib.h"
 
 #ifdef CUBLASLT_NAME
 #define BUILT_WITH CUBLASLT_NAME, CUBLASLT_PATH,
@@ -14,40 +12,9 @@
 
 static const char *const usual[] = {BUILT_WITH "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
 
-static void *open_first(const char *const *names, struct err *e)
-{
-	struct str tried = {0};
-	void *so = NULL;
-
-	for (int i = 0; names[i] && !so; i++) {
-		so = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-		str_printf(&tried, "%s%s", i ? ", " : "", names[i]);
-	}
-	if (!so)
-		err_set(e, ERR_UNAVAILABLE,
-		        "cuBLASLt, which multiplies matrices on the GPU, cannot be opened (%s): it is in NVIDIA's package "
-		        "libcublas (libcublas-13-0 with CUDA 13.0) and in libcublaslt12 of Debian",
-		        str_text(&tried));
-	str_release(&tried);
-	return so;
-}
-
-static int find(void *so, const char *name, void *place, struct err *e)
-{
-	void *f = dlsym(so, name);
-
-	if (!f)
-		return err_set(e, ERR_UNAVAILABLE, "cuBLASLt has no function %s", name);
-	*(void **)place = f; /* POSIX: a function's address fits */
-	return 0;
-}
-
 int cublaslt_open(struct cublaslt_library *l, const char *const *names, struct err *e)
 {
-	const struct {
-		const char *name;
-		void *place;
-	} table[] = {
+	const struct sharedlib_function table[] = {
 	    {"cublasLtGetVersion", &l->version},
 	    {"cublasLtGetStatusString", &l->status_text},
 	    {"cublasLtCreate", &l->create},
@@ -66,14 +33,8 @@ int cublaslt_open(struct cublaslt_library *l, const char *const *names, struct e
 	    {"cublasLtMatmulAlgoConfigSetAttribute", &l->config_set},
 	    {"cublasLtMatmul", &l->matmul},
 	};
-	void *so = open_first(names ? names : usual, e);
 
-	if (!so)
-		return -1;
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-		if (find(so, table[i].name, table[i].place, e)) {
-			dlclose(so);
-			return -1;
-		}
-	return 0;
+	return sharedlib_open(names ? names : usual, "cuBLASLt",
+	                      "NVIDIA's package libcublas (libcublas-13-0 with CUDA 13.0) and in libcublaslt12 of Debian", table,
+	                      sizeof table / sizeof *table, e);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/cublaslt.h"
+#include "kernels/tuning.h"
 
 /* The key of a plan, all that the choice of an algorithm depends on, in the order of the tuning file's first column. */
 enum {
@@ -35,11 +36,6 @@ struct cublaslt_plan {
 	int64_t calls, own; /* products asked for; of them, those left to other kernels */
 };
 
-struct cublaslt_tuned {
-	struct cublaslt_key key;
-	struct cublaslt_chosen chosen;
-};
-
 struct cublaslt {
 	const struct cublaslt_library *lib;
 	const struct cublaslt_host *host;
@@ -47,9 +43,7 @@ struct cublaslt {
 	int tf32, forced;            /* forced: 1 + the index of the candidate that every plan uses; 0: chosen */
 	struct cublaslt_plan **slot; /* hash table; a power of two */
 	size_t slots, plans;
-	char *path; /* of the tuning file, or NULL */
-	struct cublaslt_tuned *tuned;
-	size_t ntuned;
+	struct tuning tuning;
 };
 
 static inline int cublaslt_same_key(const struct cublaslt_key *a, const struct cublaslt_key *b)
@@ -85,8 +79,11 @@ int cublaslt_expressible(const struct cublaslt *t, const struct product *p);
 int cublaslt_choose(struct cublaslt *t, int stream, struct cublaslt_plan *plan, const struct product *p, const struct cublaslt_finish *finish,
                     void *workspace, struct err *e);
 
-/* The stored choice, or NULL; borrowed until the next choice is stored. */
-const struct cublaslt_tuned *cublaslt_find_tuned(const struct cublaslt *t, const struct cublaslt_key *k);
+/* Prepare t->tuning, from t's library and host. */
+void cublaslt_file_init(struct cublaslt *t);
+
+/* 1 and the choice that is stored for a key, or 0. */
+int cublaslt_find_tuned(const struct cublaslt *t, const struct cublaslt_key *k, struct cublaslt_chosen *chosen);
 
 /* Store plan->chosen in the file. Another process may have stored a choice for the same key, or be writing: this waits for its lock, and replaces
  * plan->chosen by its choice if there is one. */

@@ -22,6 +22,7 @@ struct cudnn *cudnn_new(const struct cudnn_library *l, const struct cublaslt_hos
 
 	t->lib = l;
 	t->host = h;
+	cudnn_file_init(t);
 	return t;
 }
 
@@ -43,8 +44,7 @@ void cudnn_free(struct cudnn *t)
 	cudnn_drop_plans(t);
 	if (t->handle)
 		t->lib->destroy(t->handle);
-	mem_free(t->path);
-	mem_free(t->tuned);
+	tuning_release(&t->tuning);
 	mem_free(t);
 }
 
@@ -238,19 +238,17 @@ static int race(struct cudnn *t, int stream, struct cudnn_plan *plan, const stru
 static int choose(struct cudnn *t, int stream, struct cudnn_plan *plan, const struct cudnn_attention *p, const struct cudnn_own *own, void *workspace,
                   struct err *e)
 {
-	const struct cudnn_tuned *known = t->forced ? NULL : cudnn_find_tuned(t, &plan->key);
+	int known = !t->forced && cudnn_find_tuned(t, &plan->key, &plan->chosen);
 	struct trial x[1 + CUDNN_CONFIGS] = {{0}};
 	void *config[CUDNN_CONFIGS], *run = NULL;
 	int64_t want = t->forced;
 	int n = 1;
 
-	if (known) {
-		plan->chosen = known->chosen;
-		want = known->chosen.config;
-	}
+	if (known)
+		want = plan->chosen.config;
 	if (known && !want)
 		return 0;
-	if (!t->forced && !known && (!t->path || t->host->capturing(t->host->arg, stream)))
+	if (!t->forced && !known && (!t->tuning.path || t->host->capturing(t->host->arg, stream)))
 		return 0;
 	if ((t->handle || t->lib->create(&t->handle) == DNN_OK) && cudnn_graph_init(&plan->graph, t->lib, t->handle, p) == DNN_OK)
 		plan->configs = configurations(t, plan, config);

@@ -1,156 +1,58 @@
-/* The tuning file of attention: for each shape, our kernels or one of cuDNN's configurations on this GPU; and a table of what ran. */
+/* The choices of attention's kernels in the tuning file: our kernels or one of cuDNN's configurations; and a table of what ran. */
 #include "kernels/cudnnimpl.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
-#include "core/mem.h"
 #include "core/str.h"
-#include "file/commit.h"
-#include "file/fileio.h"
-#include "file/runlock.h"
 
-enum { FILE_LIMIT = 16 << 20, NUMBERS = 6 };
+enum { NUMBERS = 6 };
 
-const struct cudnn_tuned *cudnn_find_tuned(const struct cudnn *t, const struct cudnn_key *k)
+static void chosen_get(struct cudnn_chosen *c, const int64_t *n)
 {
-	for (size_t i = 0; i < t->ntuned; i++)
-		if (!memcmp(&t->tuned[i].key, k, sizeof *k))
-			return &t->tuned[i];
-	return NULL;
+	*c = (struct cudnn_chosen){.config = n[0], .engine = n[1], .tried = n[2], .own_ns = n[3], .first_ns = n[4], .best_ns = n[5]};
 }
 
-static void add_tuned(struct cudnn *t, const struct cudnn_key *k, const struct cudnn_chosen *chosen)
+static int is_config(const int64_t *n)
 {
-	t->tuned = mem_resize(t->tuned, t->ntuned + 1, sizeof *t->tuned);
-	t->tuned[t->ntuned++] = (struct cudnn_tuned){*k, *chosen};
+	return n[0] >= 0 && n[0] <= CUDNN_CONFIGS;
 }
 
-/* The numbers of a choice, in the order of the second column. */
-static void numbers_of(struct cudnn_chosen *c, int64_t *n[NUMBERS])
+void cudnn_file_init(struct cudnn *t)
 {
-	n[0] = &c->config;
-	n[1] = &c->engine;
-	n[2] = &c->tried;
-	n[3] = &c->own_ns;
-	n[4] = &c->first_ns;
-	n[5] = &c->best_ns;
+	t->tuning = (struct tuning){.format = "ddm-tuning-attention 1", .keys = KEYS, .numbers = NUMBERS, .valid = is_config};
+	tuning_init(&t->tuning, t->host->gpu, "cuDNN", t->lib->version());
 }
 
-static void put_head(const struct cudnn *t, struct str *s)
+int cudnn_find_tuned(const struct cudnn *t, const struct cudnn_key *k, struct cudnn_chosen *chosen)
 {
-	str_printf(s, "ddm-tuning-attention 1\t%s\tcuDNN %zu\n", t->host->gpu, t->lib->version());
-}
+	const int64_t *value = tuning_find(&t->tuning, k->v);
 
-static int save_tuned(const struct cudnn *t, struct err *e)
-{
-	int64_t *number[NUMBERS];
-	struct str s = {0};
-	int rc;
-
-	put_head(t, &s);
-	for (size_t i = 0; i < t->ntuned; i++) {
-		for (int k = 0; k < KEYS; k++)
-			str_printf(&s, "%s%" PRId64, k ? "," : "", t->tuned[i].key.v[k]);
-		numbers_of(&t->tuned[i].chosen, number);
-		for (int k = 0; k < NUMBERS; k++)
-			str_printf(&s, "%c%" PRId64, k ? ',' : '\t', *number[k]);
-		str_puts(&s, "\n");
-	}
-	rc = commit_bytes(t->path, str_text(&s), s.len, e);
-	str_release(&s);
-	return rc;
-}
-
-/* Parse a line of the tuning file. Returns the start of the next line, or NULL if the line is malformed. */
-static const char *read_line(const char *p, struct cudnn_tuned *u)
-{
-	int64_t *number[NUMBERS];
-	char *end;
-
-	for (int k = 0; k < KEYS; k++, p = end + 1) {
-		u->key.v[k] = strtoll(p, &end, 10);
-		if (end == p || *end != (k + 1 < KEYS ? ',' : '\t'))
-			return NULL;
-	}
-	numbers_of(&u->chosen, number);
-	for (int k = 0; k < NUMBERS; k++, p = end + 1) {
-		*number[k] = strtoll(p, &end, 10);
-		if (end == p || *end != (k + 1 < NUMBERS ? ',' : '\n'))
-			return NULL;
-	}
-	return u->chosen.config < 0 || u->chosen.config > CUDNN_CONFIGS ? NULL : p;
-}
-
-/* Add the file's entries whose keys are not known yet. A damaged file, or one of another GPU or library, has none. */
-static void read_tuned(struct cudnn *t)
-{
-	struct str head = {0};
-	struct cudnn_tuned *found = NULL, u;
-	size_t len = 0, n = 0;
-	char *text = file_load(t->path, FILE_LIMIT, &len, NULL);
-	const char *p = text;
-
-	put_head(t, &head);
-	if (!text || len < head.len || memcmp(text, head.p, head.len))
-		p = NULL;
-	for (p = p ? p + head.len : NULL; p && p < text + len;)
-		if ((p = read_line(p, &u))) {
-			found = mem_resize(found, n + 1, sizeof *found);
-			found[n++] = u;
-		}
-	for (size_t i = 0; p && i < n; i++)
-		if (!cudnn_find_tuned(t, &found[i].key))
-			add_tuned(t, &found[i].key, &found[i].chosen);
-	mem_free(found);
-	str_release(&head);
-	mem_free(text);
+	if (value)
+		chosen_get(chosen, value);
+	return value != NULL;
 }
 
 size_t cudnn_tune(struct cudnn *t, const char *path)
 {
 	cudnn_drop_plans(t);
-	mem_free(t->path);
-	t->path = mem_strdup(path);
-	t->ntuned = 0;
-	read_tuned(t);
-	return t->ntuned;
+	return tuning_open(&t->tuning, path);
 }
 
 size_t cudnn_tune_in(struct cudnn *t, const char *dir)
 {
-	char *name = str_new("%s cuDNN %zu", t->host->gpu, t->lib->version()), *path;
-	size_t n;
-
-	for (char *p = name; *p; p++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *p))
-			*p = '-';
-	path = path_join(dir, name);
-	n = cudnn_tune(t, path);
-	mem_free(path);
-	mem_free(name);
-	return n;
+	cudnn_drop_plans(t);
+	return tuning_open_in(&t->tuning, dir);
 }
 
 int cudnn_keep(struct cudnn *t, struct cudnn_plan *plan, struct err *e)
 {
-	const char *slash = strrchr(t->path, '/');
-	char *dir = slash ? str_new("%.*s", (int)(slash - t->path), t->path) : mem_strdup(".");
-	struct runlock lock = {.fd = -1};
-	const struct cudnn_tuned *theirs;
-	int rc;
+	const struct cudnn_chosen *c = &plan->chosen;
+	const int64_t ours[NUMBERS] = {c->config, c->engine, c->tried, c->own_ns, c->first_ns, c->best_ns};
+	const int64_t *theirs = tuning_begin(&t->tuning, plan->key.v);
 
-	runlock_take(&lock, dir, NULL);
-	read_tuned(t);
-	theirs = cudnn_find_tuned(t, &plan->key);
 	if (theirs)
-		plan->chosen = theirs->chosen;
-	else
-		add_tuned(t, &plan->key, &plan->chosen);
-	rc = save_tuned(t, e);
-	runlock_drop(&lock);
-	mem_free(dir);
-	return rc;
+		chosen_get(&plan->chosen, theirs);
+	return tuning_end(&t->tuning, plan->key.v, theirs ? NULL : ours, e);
 }
 
 void cudnn_log(const struct cudnn *t, struct str *s)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/cudnn.h"
+#include "kernels/tuning.h"
 
 /* All that a choice depends on, in the order of the tuning file's first column: the shape, and the strides of each operand and of lse. */
 enum { KEY_GRAD, KEY_SAMPLES, KEY_T, KEY_S, KEY_HEADS, KEY_D, KEY_STRIDES, KEY_SIDES = 8, KEYS = KEY_STRIDES + 3 * KEY_SIDES + 3 };
@@ -42,11 +43,6 @@ struct cudnn_plan {
 	int64_t calls;
 };
 
-struct cudnn_tuned {
-	struct cudnn_key key;
-	struct cudnn_chosen chosen;
-};
-
 struct cudnn {
 	const struct cudnn_library *lib;
 	const struct cublaslt_host *host;
@@ -54,9 +50,7 @@ struct cudnn {
 	int forced;
 	struct cudnn_plan **plan;
 	size_t nplans;
-	char *path; /* of the tuning file, or NULL */
-	struct cudnn_tuned *tuned;
-	size_t ntuned;
+	struct tuning tuning;
 };
 
 /* A new descriptor, owned by g; NULL if the library fails. */
@@ -69,8 +63,11 @@ void cudnn_graph_release(struct cudnn_graph *g, const struct cudnn_library *l);
 /* Forget all plans, and what is known of choices from the file. */
 void cudnn_drop_plans(struct cudnn *t);
 
-/* The stored choice, or NULL; borrowed until the next choice is stored. */
-const struct cudnn_tuned *cudnn_find_tuned(const struct cudnn *t, const struct cudnn_key *k);
+/* Prepare t->tuning, from t's library and host. */
+void cudnn_file_init(struct cudnn *t);
+
+/* 1 and the choice that is stored for a key, or 0. */
+int cudnn_find_tuned(const struct cudnn *t, const struct cudnn_key *k, struct cudnn_chosen *chosen);
 
 /* Store plan->chosen in the file. Where another process has stored a choice for the same key, plan->chosen becomes that one. */
 int cudnn_keep(struct cudnn *t, struct cudnn_plan *plan, struct err *e);

@@ -229,6 +229,29 @@ static __device__ inline void bias_add(float c[P::MT][P::BN / 8][4], const struc
 		}
 }
 
+/* p = the weights of a warp's keys, from `mine` on, for a tile of queries from `query` on: exp2 of the scores less lse, with the scale folded in.
+ * lse: (BN), of the queries, times LOG2_E. */
+template <class P, bool ANY>
+static __device__ inline void key_weights(float p[P::MT][P::BN / 8][4], const struct attention &a, const struct place &w, int mine, int query,
+                                          const typename P::T *k, const typename P::T *q, const float *lse)
+{
+	scores<P>(p, k, q);
+	if (ANY && a.bias.p)
+		bias_add<P>(p, a, w, mine, query, 1);
+	UNROLL
+	for (int m = 0; m < P::MT; m++)
+		UNROLL
+	for (int n = 0; n < P::BN / 8; n++)
+		UNROLL
+	for (int e = 0; e < 4; e++) {
+		const int col = 8 * n + col_of(e);
+
+		p[m][n][e] = exp2_fast(fmaf(p[m][n][e], a.scale * LOG2_E, -lse[col]));
+		if (a.causal && mine - query + 16 * m + row_of(e) > col)
+			p[m][n][e] = 0;
+	}
+}
+
 struct alignas(8) float_pair {
 	float x, y;
 };

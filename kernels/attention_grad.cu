@@ -89,21 +89,7 @@ static __device__ inline void key_turn(float dk[P::MT][P::DP / 8][4], float dv[P
 	const float *delta = lse + P::BN;
 	float p[P::MT][P::BN / 8][4], ds[P::MT][P::BN / 8][4];
 
-	scores<P>(p, k, q);
-	if (ANY && a.bias.p)
-		bias_add<P>(p, a, w, mine, query, 1);
-	UNROLL
-	for (int m = 0; m < P::MT; m++)
-		UNROLL
-	for (int n = 0; n < P::BN / 8; n++)
-		UNROLL
-	for (int e = 0; e < 4; e++) {
-		int col = 8 * n + col_of(e);
-
-		p[m][n][e] = exp2_fast(fmaf(p[m][n][e], a.scale * LOG2_E, -lse[col]));
-		if (a.causal && mine - query + 16 * m + row_of(e) > col)
-			p[m][n][e] = 0;
-	}
+	key_weights<P, ANY>(p, a, w, mine, query, k, q, lse);
 	scores<P>(ds, v, dy); /* computing this after dv would take ten more registers */
 	weighted<P>(dv, p, dy);
 	UNROLL

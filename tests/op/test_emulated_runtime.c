@@ -19,7 +19,7 @@
 #include "tests/op/emulated.h"
 #include "tests/op/fakecuda.h"
 #include "tests/unit/clusters.h"
-#include "tests/unit/stripes.h"
+#include "tests/unit/stripesdir.h"
 #include "tests/unit/tinyrun.h"
 #include "train/trainer.h"
 
@@ -28,8 +28,6 @@ static const struct {
 	unsigned eager, odd;
 } ways[] = {{0, 0}, {0xe, 0}, {1, 0}, {0xf, 0}, {0, 1}, {2, 3}};
 enum { WAYS = sizeof ways / sizeof *ways };
-
-static char dir[] = "/tmp/ddm-runtime-XXXXXX", *shards;
 
 static double some_flops(struct device *d)
 {
@@ -66,22 +64,6 @@ static void well(struct device *d)
 
 	if (d->sync(d, &e))
 		fail_msg("%s", e.msg);
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	if (!mkdtemp(dir))
-		return -1;
-	shards = make_shards(dir, "shards", 0, 0);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	mem_free(shards);
-	return dir_remove(dir, NULL);
 }
 
 /* Copies larger than the staging buffers. put has read its source on return; fetched data is valid after its event. */
@@ -407,5 +389,5 @@ int main(void)
 	                                   cmocka_unit_test(pages),         cmocka_unit_test(training), cmocka_unit_test(optimizers),
 	                                   cmocka_unit_test(shared_memory), cmocka_unit_test(lost),     CLUSTER_TESTS};
 
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return cmocka_run_group_tests(tests, make_shards_dir, remove_shards_dir);
 }

@@ -23,30 +23,12 @@
 #include "net/trunkconfig.h"
 #include "tape/ops.h"
 #include "tests/op/emulated.h"
-#include "tests/unit/stripes.h"
+#include "tests/unit/stripesdir.h"
 #include "tests/unit/tinyrun.h"
 #include "tests/unit/told.h"
 #include "train/trainer.h"
 
 enum { STEPS = 6 };
-
-static char dir[] = "/tmp/ddm-emulated-XXXXXX", *shards;
-
-static int set_up(void **state)
-{
-	(void)state;
-	if (!mkdtemp(dir))
-		return -1;
-	shards = make_shards(dir, "shards", 0, 0);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	mem_free(shards);
-	return dir_remove(dir, NULL);
-}
 
 struct watch {
 	volatile sig_atomic_t stop;
@@ -413,5 +395,5 @@ int main(void)
 	                                   cmocka_unit_test(a_router_follows),        cmocka_unit_test(paris_follows),
 	                                   cmocka_unit_test(pixart_follows),          cmocka_unit_test(an_expert_answers)};
 
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return cmocka_run_group_tests(tests, make_shards_dir, remove_shards_dir);
 }

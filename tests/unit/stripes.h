@@ -49,10 +49,10 @@ static void add_sample(struct shard_writer *w, int cluster, int64_t i, int poiso
 	mem_free(key);
 }
 
-/* Write the data set to DIR/NAME. Caller frees the returned path with mem_free. */
-static char *make_shards(const char *dir, const char *name, int poisoned, int classes)
+/* Write the data set to PARENT/NAME. Caller frees the returned path with mem_free. */
+static char *make_shards(const char *parent, const char *name, int poisoned, int classes)
 {
-	char *root = path_join(dir, name);
+	char *root = path_join(parent, name);
 	struct stamp *stamp;
 	struct manifest_row row[4] = {{0}};
 	struct err e = {0};

@@ -91,19 +91,12 @@ static void set(struct setting *s, const char *route)
 	assert_int_equal(policy_parse(route, &s->mixture.policy, &e), 0);
 }
 
-/* Samples of a route, x (n, 2), in batches of `batch`. */
-static void sample(const char *route, int64_t steps, int64_t n, int64_t batch, float *x, struct mixture_stats *stats)
+/* n samples in batches; frees st. */
+static void run_batches(struct sampler_state *st, int64_t n, int64_t batch, float *x, struct mixture_stats *stats)
 {
-	struct setting s;
-	struct sampler sm = {.mixture = &s.mixture, .solver = {.kind = SOLVER_SDE, .steps = steps, .from = 1}, .seed = 11, .batch = batch};
 	static int64_t index[ROWS];
-	struct sampler_state *st;
 	struct err e = {0};
 
-	sm.solver.add.ancestral = 1;
-	sm.observe = stats ? NULL : observe;
-	set(&s, route);
-	assert_non_null(st = sampler_new(&sm, &e));
 	for (int64_t i = 0; i < n; i += batch) {
 		int64_t rows = n - i < batch ? n - i : batch;
 
@@ -112,6 +105,21 @@ static void sample(const char *route, int64_t steps, int64_t n, int64_t batch, f
 		assert_int_equal(sampler_run(st, x + i * D, &(struct sampler_call){.n = rows, .index = index}, NULL, stats, &e), 0);
 	}
 	sampler_free(st);
+}
+
+/* Samples of a route, x (n, 2), in batches of `batch`. */
+static void sample(const char *route, int64_t steps, int64_t n, int64_t batch, float *x, struct mixture_stats *stats)
+{
+	struct setting s;
+	struct sampler sm = {.mixture = &s.mixture, .solver = {.kind = SOLVER_SDE, .steps = steps, .from = 1}, .seed = 11, .batch = batch};
+	struct sampler_state *st;
+	struct err e = {0};
+
+	sm.solver.add.ancestral = 1;
+	sm.observe = stats ? NULL : observe;
+	set(&s, route);
+	assert_non_null(st = sampler_new(&sm, &e));
+	run_batches(st, n, batch, x, stats);
 }
 
 /* The mean total variation of the weights from the posterior of (x, t) along the path, which falls as 1/N. With the other sign of the product, with
@@ -281,7 +289,6 @@ static void flow(const char *route, enum solver_kind kind, int64_t steps, int64_
 {
 	struct setting s;
 	struct sampler sm = {.mixture = &s.mixture, .solver = {.kind = kind, .steps = steps, .from = 1}, .seed = 11, .batch = batch};
-	static int64_t index[ROWS];
 	struct sampler_state *st;
 	struct err e = {0};
 
@@ -291,14 +298,7 @@ static void flow(const char *route, enum solver_kind kind, int64_t steps, int64_
 	memset(&seen, 0, sizeof seen);
 	if (!(st = sampler_new(&sm, &e)))
 		fail_msg("%s", e.msg);
-	for (int64_t i = 0; i < n; i += batch) {
-		int64_t rows = n - i < batch ? n - i : batch;
-
-		for (int64_t j = 0; j < rows; j++)
-			index[j] = i + j;
-		assert_int_equal(sampler_run(st, x + i * D, &(struct sampler_call){.n = rows, .index = index}, NULL, stats, &e), 0);
-	}
-	sampler_free(st);
+	run_batches(st, n, batch, x, stats);
 }
 
 /* The weights' mean total variation from the posterior falls with the order of the solver, with exact divergences; .0018 and .0003 were measured in

@@ -15,28 +15,10 @@
 #include "file/safetensors.h"
 #include "net/model.h"
 #include "net/netdef.h"
-#include "tests/unit/stripes.h"
+#include "tests/unit/stripesdir.h"
 #include "tests/unit/tinyrun.h"
 
 enum { K = 2 }; /* clusters of the shards */
-
-static char dir[] = "/tmp/ddm-head-XXXXXX", *shards;
-
-static int set_up(void **state)
-{
-	(void)state;
-	if (!mkdtemp(dir))
-		return -1;
-	shards = make_shards(dir, "shards", 0, 0);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	mem_free(shards);
-	return dir_remove(dir, NULL);
-}
 
 static int run(const struct train_options *o, struct err *e)
 {
@@ -281,5 +263,5 @@ int main(void)
 	    cmocka_unit_test(refusals),
 	};
 
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return cmocka_run_group_tests(tests, make_shards_dir, remove_shards_dir);
 }

@@ -6,8 +6,8 @@
 #include "net/trunkconfig.h"
 #include "train/trainer.h"
 
-/* Nine steps with batches of six, and a checkpoint after every fourth step. shards and out are borrowed. */
-static inline struct train_options tiny_run(const struct net_def *def, const char *shards, const char *out)
+/* Nine steps with batches of six, and a checkpoint after every fourth step. data (the folder of shards) and out are borrowed. */
+static inline struct train_options tiny_run(const struct net_def *def, const char *data, const char *out)
 {
 	struct train_options o = train_defaults(def->role);
 
@@ -17,7 +17,7 @@ static inline struct train_options tiny_run(const struct net_def *def, const cha
 	trunk_edit(&o.net)->depth = 2;
 	trunk_edit(&o.net)->heads = 2;
 	trunk_edit(&o.net)->mlp_ratio = 2;
-	o.shards = shards;
+	o.shards = data;
 	o.out = out;
 	o.cluster = def == &net_router ? DATASET_ALL : 0;
 	o.steps = 9;

@@ -146,10 +146,10 @@ static inline void captions_add(struct shard_writer *w, int64_t i, const struct 
 	mem_free(key);
 }
 
-/* Write the data set to DIR/NAME. Caller frees the returned path with mem_free. */
-static inline char *make_captions(const char *dir, const char *name, const struct captions *o)
+/* Write the data set to PARENT/NAME. Caller frees the returned path with mem_free. */
+static inline char *make_captions(const char *parent, const char *name, const struct captions *o)
 {
-	char *root = path_join(dir, name), *null = path_join(root, "null-text.npy");
+	char *root = path_join(parent, name), *null = path_join(root, "null-text.npy");
 	int64_t shape[2] = {1, WIDTH};
 	struct manifest_row row[2] = {{0}};
 	struct err e = {0};

@@ -41,18 +41,19 @@ static int64_t up(int64_t n, int64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Bytes of n numbers as columns of panels, each of k numbers; and of n rows of k numbers for `tile`. */
+/* Bytes of panels with n columns of k numbers. */
 static size_t panel_bytes(int64_t n, int64_t k)
 {
 	return (size_t)(up(n, NR) * ((k + 1) / 2)) * sizeof(uint32_t);
 }
 
+/* Bytes of n rows of k numbers, as `tile` reads them. */
 static size_t row_bytes(const struct compact_kernel *q, int64_t n, int64_t k)
 {
 	return (size_t)(up(n, q->mr) * q->row((k + 1) / 2) + 63) / 64 * 64;
 }
 
-/* Bytes of floats for the sums of n rows of m numbers: whole tiles. */
+/* Bytes of an array of n x m sums, both rounded up to whole tiles. */
 static size_t sum_bytes(const struct compact_kernel *q, int64_t n, int64_t m)
 {
 	return (size_t)(up(n, q->mr) * up(m, NR)) * sizeof(float);
@@ -72,7 +73,7 @@ static uint32_t *panel_at(uint32_t *panels, int64_t j, int64_t k)
 	return panels + j * ((k + 1) / 2);
 }
 
-/* Panels whose columns are the n rows of x, of k numbers. */
+/* Panels whose columns are the n rows of x, of d numbers. */
 static void pack_transposed(const struct attention *k, uint32_t *panels, struct head x, int64_t n)
 {
 	for (int64_t j = 0; j < n; j += NR)
@@ -86,7 +87,7 @@ static void pack(const struct attention *k, uint32_t *panels, struct head x, int
 		compact_pack_rows(k->q, panel_at(panels, j, n), x.at + j, x.ld, min64(NR, k->d - j), n);
 }
 
-/* m rows of n numbers, for `tile`. */
+/* Round m rows of n numbers for `tile`. */
 static void round_rows(const struct compact_kernel *q, char *rows, struct head x, int64_t m, int64_t n)
 {
 	for (int64_t i = 0; i < m; i++)

@@ -91,7 +91,7 @@ TARGET static void amx_across(void *dst, const float *a, int64_t lda, int64_t n,
 		}
 }
 
-/* The sums of 32 or 16 rows with 16 more pairs, whose rows of b are `pitch` bytes apart. */
+/* Adds the products of 16 more pairs to the sums of 16 rows, or of 32 with `both`. Rows of b are `pitch` bytes apart. */
 #define DEEPER(a, step, b, pitch, both) \
 	do { \
 		_tile_loadd(4, a, step); \
@@ -172,6 +172,7 @@ TARGET static void amx_tile(float *sum, int64_t ld, const void *a, const uint32_
 }
 
 const struct compact_kernel compact_amx = {.mr = COMPACT_MR_AMX,
+                                           .panels = 48, /* rounding is slow beside these products */
                                            .begin = amx_begin,
                                            .end = amx_end,
                                            .round = amx_round,

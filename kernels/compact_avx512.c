@@ -147,6 +147,7 @@ TARGET void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, i
 }
 
 const struct compact_kernel compact_avx512 = {.mr = COMPACT_MR,
+                                              .panels = 12,
                                               .round = avx512_round,
                                               .row = avx512_row,
                                               .widen = compact_avx512_widen,

@@ -213,6 +213,7 @@ static void portable_columns(uint32_t *restrict dst, const float *restrict b, in
 }
 
 const struct compact_kernel compact_portable = {.mr = COMPACT_MR,
+                                                .panels = 12,
                                                 .round = portable_round,
                                                 .row = portable_row,
                                                 .widen = portable_widen,

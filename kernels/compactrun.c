@@ -9,11 +9,9 @@
 enum {
 	NR = COMPACT_NR,
 	KC = GEMM_KC,
-	MC = 192,        /* rows of a task, at most: whole tiles of every kernel */
-	PANELS = 12,     /* panels of a task, at most; each task rounds its rows of op(A), so few panels would be slow */
-	PANELS_AMX = 48, /* beside its product, rounding takes longer */
-	TASKS_EACH = 4,  /* with fewer tasks per worker, tasks are made smaller */
-	SUMMED = 48      /* rows of op(A) summed together */
+	MC = 192,       /* rows of a task, at most: whole tiles of every kernel */
+	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
+	SUMMED = 48     /* rows of op(A) summed together */
 };
 _Static_assert(MC % COMPACT_MR == 0 && MC % COMPACT_MR_AMX == 0, "a task is whole tiles");
 
@@ -345,7 +343,7 @@ static void job_cut(struct job *s, int workers)
 	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = compact_panel_count(s->b), mr = s->kernel->mr;
 
 	s->mc = min64(MC, ceil_div(s->g->m, mr) * mr);
-	s->np = min64(s->kernel->mr == COMPACT_MR_AMX ? PANELS_AMX : PANELS, all);
+	s->np = min64(s->kernel->panels, all);
 	while (ceil_div(s->g->m, s->mc) * ceil_div(all, s->np) < want) {
 		if (s->np > 4)
 			s->np = ceil_div(s->np, 2);

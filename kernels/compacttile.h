@@ -14,7 +14,8 @@ enum {
 };
 
 struct compact_kernel {
-	int mr; /* rows of a tile */
+	int mr;     /* rows of a tile */
+	int panels; /* of a task, at most; each task rounds its rows of op(A), so few panels would be slow */
 	/* Called by a thread before and after it uses `tile`; NULL: nothing to do. */
 	void (*begin)(void);
 	void (*end)(void);

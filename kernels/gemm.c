@@ -207,7 +207,7 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 			}
 			if (made)
 				t.ask = s->b;
-			else if (by_rows && g->lda == t.kc) {
+			else if (by_rows && !AHEAD && g->lda == t.kc) {
 				t.ask = turn % across ? s->b : rows + m * g->lda;
 				t.step = turn % across ? 0 : LINE;
 			} else if (by_rows)

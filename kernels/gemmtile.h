@@ -11,7 +11,8 @@ enum {
 	NR = 2 * VLEN,                 /* columns of a tile, and of a packed panel */
 	MR = VREGS == 32 ? 12 : 6,     /* rows of a tile, at most */
 	LINE = 64 / (int)sizeof(real), /* reals in a cache line */
-	STEPS = VREGS == 32 ? 2 : 1    /* k of a turn of the loop; with 16 registers one leaves none free */
+	STEPS = VREGS == 32 ? 2 : 1,   /* k of a turn of the loop; with 16 registers one leaves none free */
+	AHEAD = VBYTES == 64 ? 16 : 0  /* k by which a packed panel of B is prefetched into the first-level cache; 0: it is not */
 };
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -32,7 +33,7 @@ struct tile {
 	int64_t ldb; /* b(k, j) = b[k * ldb + j]; NR if by_rows */
 	int64_t kc;
 	int64_t ldc;
-	const real *ask; /* address to prefetch, one line per k, `step` apart; unused if by_rows */
+	const real *ask; /* address to prefetch, one line per k, `step` apart; unused if by_rows and AHEAD */
 	int64_t step;
 	int plain; /* 1: c = a b with all NR columns, and the fields below are ignored */
 	int64_t n; /* columns of c that exist */
@@ -84,8 +85,8 @@ ALWAYS_INLINE void row_store(const struct tile *t, real *c, const real *add, rea
 	}
 }
 
-/* Add the products of one k, and prefetch a line. */
-ALWAYS_INLINE void tile_step(vreal lo[MR], vreal hi[MR], const real *a, int64_t rs, const real *b, const real *hint, int m)
+/* Add the products of one k, and prefetch a line, or with `ahead` a later row of b. */
+ALWAYS_INLINE void tile_step(vreal lo[MR], vreal hi[MR], const real *a, int64_t rs, const real *b, const real *hint, int m, int ahead)
 {
 	vreal b0 = v_load(b), b1 = v_load(b + VLEN);
 
@@ -96,7 +97,11 @@ ALWAYS_INLINE void tile_step(vreal lo[MR], vreal hi[MR], const real *a, int64_t 
 		lo[i] = v_fma(s, b0, lo[i]);
 		hi[i] = v_fma(s, b1, hi[i]);
 	}
-	__builtin_prefetch(hint, 0, 2);
+	if (ahead)
+		for (int j = 0; j < NR; j += LINE)
+			__builtin_prefetch(b + AHEAD * NR + j);
+	else
+		__builtin_prefetch(hint, 0, 2);
 }
 
 /* c [m][NR] = alpha a b [+ c], b [kc][NR]. */
@@ -119,9 +124,9 @@ ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const r
 	for (; k >= STEPS; k -= STEPS)
 #pragma GCC unroll 2
 		for (int u = 0; u < STEPS; u++, a += cs, b += ldb, hint += step)
-			tile_step(lo, hi, a, rs, b, hint, m);
+			tile_step(lo, hi, a, rs, b, hint, m, AHEAD && by_rows);
 	for (; k > 0; k--, a += cs, b += ldb, hint += step)
-		tile_step(lo, hi, a, rs, b, hint, m);
+		tile_step(lo, hi, a, rs, b, hint, m, AHEAD && by_rows);
 	if (t->plain) {
 #pragma GCC unroll 14
 		for (int i = 0; i < m; i++) {

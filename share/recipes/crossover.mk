@@ -49,12 +49,12 @@ WIDTHS ?= 48 96 192
 KS ?= 2 4 8
 SEEDS ?= 1 2 3 4 5
 # Seeds of the widest networks, which take most of the time.
-WIDE_SEEDS ?= $(wordlist 1,2,$(SEEDS))
+WIDE_SEEDS ?= $(wordlist 1,3,$(SEEDS))
 LRS ?= 1e-3 3e-3 1e-2 3e-2
 IMAGES ?= 40000
 HOLDOUT ?= .15
 SIZE ?= 16
-NET ?= --model dit-nano/2
+NET ?= --model dit-nano/4
 BATCH ?= 64
 TRAIN_FLAGS ?= --optimizer adamw --warmup 50 --schedule cosine
 ROUTER_NET ?= --model dit-nano/4 --hidden 64 --depth 2
@@ -65,8 +65,8 @@ EXTRA_WIDTH ?= $(word 2,$(WIDTHS))
 EXTRA_K ?= 4
 SHARES ?= .25 .5 .75
 MIXED ?= 1 2 3
-STATES ?= 800
-N_SAMPLES ?= 2000
+STATES ?= 400
+N_SAMPLES ?= 1000
 
 ddm = $(if $(BIN),$(BIN)/)ddm-
 one_thread = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),--threads 1)

@@ -49,7 +49,8 @@ struct train_options {
 	const char *init_from;          /* weights (file/weightfile.h), or NULL */
 	const char *from;               /* folder of a pretrained network of another prediction, size or condition (net/adopt.h), or NULL; of a
 	                                 * router, of one that may have other clusters */
-	const char *rows;               /* of a router with `from`: the old cluster of each cluster, or "new": "0,2,new"; NULL: the same numbers */
+	const char *rows;               /* of a router with `from`: the old cluster of each cluster, or "new": "0,2,new"; NULL: the same numbers, and
+	                                 * the new router has no fewer clusters */
 	int head_only;                  /* of a router with `from`: train its last layer alone */
 	/* How to train; all of these determine the result. */
 	int64_t steps; /* 0: from epochs */

@@ -145,6 +145,8 @@ done
 check "to the end" $run $head -o four-cut more
 check_same "the same bytes" four/$weights four-cut/$weights
 check_exit 73 "another list" $run $head --rows 0,2 -o two fewer
+check_exit 2 "fewer clusters without a list" $run $head -o m fewer
+check_err "which clusters to keep is asked for" 'e/router has 3 clusters, and the new router has 2: say with --rows which to keep'
 check_exit 2 "a list that is too short" $run $head --rows 0,1,2 -o m more
 check_err "says so" '3 clusters are listed, and the new router has 4'
 check_exit 2 "a cluster that is not there" $run $head --rows 0,1,3,new -o m more

@@ -125,8 +125,8 @@ struct train_hooks {
 };
 
 struct train_plan {
-	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, total; /* bytes */
-	uint64_t offloaded;                                                                 /* part of `optimizer` in pinned host memory */
+	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, experts, total; /* bytes; experts: those a router learns from */
+	uint64_t offloaded;                                                                          /* part of `optimizer` in pinned host memory */
 	uint64_t device, free; /* device: needed of the device, without the samples kept on the host; free: available there, 0: unknown */
 	uint64_t beside;       /* on a device with its own memory, what its driver and other processes hold now */
 	struct err unfit;      /* code 0; or ERR_NOMEM: it does not fit, with a proposal that would */

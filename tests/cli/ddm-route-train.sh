@@ -121,6 +121,8 @@ if command -v jq >/dev/null; then
 else
 	skip "the temperature" "no jq"
 fi
+check "--calibrate a router that has not learned" ${run% -q} $heart --steps 6 --lr 1e-12 --calibrate -o flat drawn
+check_err "ends at a bound and says so" 'that is the highest temperature tried: .* no better than chance'
 check "again, killed after its last step" sh -c "cp -R cool again && rm again/$weights again/config.json && $run $heart --calibrate -o again drawn"
 check_same "the same bytes" cool/$weights again/$weights
 check_exit 73 "without --calibrate" $run $heart -o cool drawn

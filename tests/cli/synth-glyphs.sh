@@ -58,6 +58,13 @@ check "again" ddm-synth glyphs --script digits --size 16 -n 20 -o law.tar sans.t
 check_err "is done already" 'law.tar: complete, nothing to do'
 check_exit 73 "with other options" ddm-synth glyphs --script digits --size 16 -n 21 -o law.tar sans.ttf bold.ttf
 check_err "named" 'count: 20 -> 21'
+check_exit 73 "with names of other classes" ddm-synth glyphs --size 16 -n 20 -o law.tar sans.ttf bold.ttf
+check_err "which are counted" 'class_names: \["U.0030",.*\] -> \([0-9]+ values\)$'
+check "latin" ddm-synth glyphs --size 16 -n 20 -o latin.tar sans.ttf
+check "is the default" ddm-synth glyphs --script latin --size 16 -n 20 -o latin.tar sans.ttf
+check_err "and nothing else" 'latin.tar: complete, nothing to do'
+check_grep "it is in the stamp" '"script":\["latin"\]' latin.tar
+check_out "ddm-info names the classes once" 1 sh -c 'ddm-info latin.tar | grep -c "U.0041"'
 check_exit 73 "of another font" ddm-synth glyphs --script digits --size 16 -n 20 -o law.tar sans.ttf
 check_err "named" 'inputs'
 refuse() { # CODE NAME MESSAGE ARGUMENT...
@@ -79,6 +86,7 @@ refuse 2 "a range backwards" "'5a-41' is neither" --range 5a-41 sans.ttf
 refuse 2 "beyond Unicode" "'110000' is neither" --range 110000 sans.ttf
 refuse 2 "no script" 'klingon' --script latin,klingon sans.ttf
 refuse 2 "no factor" "'colour' is not one of" --factors colour sans.ttf
+refuse 2 "no factor beside others" "'none' stands alone" --factors grey,none sans.ttf
 refuse 2 "too much of a factor" "grey: '2' is not a number" --factors position,grey:2 sans.ttf
 refuse 2 "a law's option" '--rank' --rank 2 sans.ttf
 check_absent "nothing made" none.tar

@@ -32,7 +32,12 @@ int target_parse(const char *text, struct router_target *t, struct err *e)
 
 char *target_text(const struct router_target *t)
 {
-	return t->kind == TARGET_ERROR ? str_new("error:%.17g", t->temperature) : mem_strdup(target_rows[t->kind].name);
+	char number[F64_TEXT];
+
+	if (t->kind != TARGET_ERROR)
+		return mem_strdup(target_rows[t->kind].name);
+	print_f64(number, t->temperature);
+	return str_new("%s:%s", target_rows[t->kind].name, number);
 }
 
 int target_of(const struct router_target *t, const double *gram, int k, float *out)

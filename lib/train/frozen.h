@@ -34,8 +34,8 @@ int target_of(const struct router_target *t, const double *gram, int k, float *o
 
 struct frozen;
 
-/* Open the experts of a model for up to `capacity` samples at a time. Their weights are read when they first run. The device is borrowed. ERR_USAGE if there is one alone, one is missing, or
- * they read texts, are told the cluster or are for a part of the times. Caller frees with frozen_free. */
+/* Open the experts of a model for up to `capacity` samples at a time; their weights are read when they first run. The device is borrowed. ERR_USAGE
+ * if there is one alone, one is missing, or they read texts, are told the cluster or are for a part of the times. Caller frees with frozen_free. */
 struct frozen *frozen_open(const char *model, int64_t capacity, struct device *d, struct err *e);
 /* Allocate what frozen_gram works with. */
 int frozen_allocate(struct frozen *f, struct err *e);

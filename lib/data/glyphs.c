@@ -112,7 +112,7 @@ static int list_glyphs(struct glyph_set *s, const struct glyph_choice *c, struct
 			s->glyph[s->n++] = (struct glyph){u, face};
 		}
 	mem_free(chosen);
-	return s->n ? 0 : err_set(e, ERR_DATA, "no glyph: none of the %d faces has any of the characters that are asked for", s->faces);
+	return s->n ? 0 : err_set(e, ERR_DATA, "no glyph: none of the %d faces has any of the characters of --script and --range", s->faces);
 }
 
 struct seen {
@@ -188,7 +188,7 @@ static int leave_out(struct glyph_set *s, struct pool *pool, const struct progre
 	s->n = kept;
 	mem_free(out);
 	mem_free(j.seen);
-	return kept ? 0 : err_set(e, ERR_DATA, "no glyph: all %lld of the characters that are asked for are blank", (long long)s->blank);
+	return kept ? 0 : err_set(e, ERR_DATA, "no glyph: all %lld characters of --script and --range are blank", (long long)s->blank);
 }
 
 static int by_number(const void *x, const void *y)

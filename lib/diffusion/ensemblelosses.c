@@ -22,8 +22,8 @@ int ensemble_add_losses(struct ensemble *s, int i, const char *folder, const cha
 		file[j] = (struct confidence_file){s->file[first + j].name, s->file[first + j].hash};
 	if (!path_exists(path))
 		rc = err_set(e, ERR_NOINPUT,
-		             "%s: no such file: weights by confidence need the measured loss of each expert: ddm-diagnose loss --routes expert:%d "
-		             "-o %s MODEL SHARDS",
+		             "%s: no such file: weights by confidence need the measured loss of each expert: measure it with ddm-diagnose loss "
+		             "--routes expert:%d -o %s MODEL SHARDS",
 		             path, i, path);
 	else
 		rc = confidence_add(&s->confidence, s->k, i, path, file, n, e) || sha256_file(path, hash, NULL, e) ? -1 : 0;

@@ -43,10 +43,10 @@ static int find_features(struct distance *c, const struct distance_source *s, st
 		return err_set(e, ERR_USAGE, "--features %s has no effect: %s holds centroids of \"%s\", which needs no network", s->features,
 		               s->path, f->name);
 	if (c->hogcolor && (s->vae || !pictures))
-		return err_set(
-		    e, ERR_USAGE,
-		    "%s: centroids of \"%s\", features of pictures, but the experts predict %s of %d channels: cluster the latents, as .npy", s->path,
-		    f->name, s->vae ? "latents" : "samples", c->channels);
+		return err_set(e, ERR_USAGE,
+		               "%s: centroids of \"%s\", features of pictures, but the experts predict %s of %d channels: run ddm-cluster on the "
+		               "latents, as .npy",
+		               s->path, f->name, s->vae ? "latents" : "samples", c->channels);
 	if (own)
 		return 0;
 	if (!s->features)

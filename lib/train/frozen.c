@@ -87,12 +87,12 @@ static int check_experts(const struct ensemble *s, const char *model, struct err
 			return err_set(e, ERR_USAGE, "--experts: %s has no expert_%d: a router needs all of its %d experts", model, k, s->k);
 	if (s->owners.expert)
 		return err_set(e, ERR_USAGE,
-		               "--experts: those of %s are for parts of the times, and a router that learns from errors needs all at all times",
+		               "--experts: the experts of %s are for parts of the times, and a router can learn only from experts for all times",
 		               model);
 	if (s->text_tokens)
-		return err_set(e, ERR_USAGE, "--experts: those of %s read texts, and errors are measured without texts", model);
+		return err_set(e, ERR_USAGE, "--experts: the experts of %s read texts, and --target measures their errors without texts", model);
 	if (s->told_cluster && s->classes)
-		return err_set(e, ERR_USAGE, "--experts: those of %s are told the cluster, which a router is to find", model);
+		return err_set(e, ERR_USAGE, "--experts: the experts of %s are told the cluster, which the router has to find", model);
 	return 0;
 }
 

@@ -70,11 +70,11 @@ static int check_target(const struct train_options *o, struct err *e)
 		return -1;
 	}
 	if (strcmp(o->objective.path.name, path_choice_names[0]) != 0)
-		return err_set(e, ERR_USAGE, "--path %s: the errors of experts are measured on the linear path", o->objective.path.name);
+		return err_set(e, ERR_USAGE, "--path %s: --target measures the errors of experts on the linear path alone", o->objective.path.name);
 	if (o->label_smoothing > 0)
-		return err_set(e, ERR_USAGE, "--label-smoothing: the errors of experts are targets that need no smoothing");
+		return err_set(e, ERR_USAGE, "--label-smoothing: only the clusters of --target cluster can be smoothed");
 	if (o->target.kind == TARGET_MIXTURE && o->calibrate)
-		return err_set(e, ERR_USAGE, "--calibrate: a temperature minimises a cross-entropy, and --target mixture trains on another loss");
+		return err_set(e, ERR_USAGE, "--calibrate: fits a temperature to a cross-entropy, and --target mixture has none");
 	return 0;
 }
 
@@ -128,12 +128,12 @@ static int check_experts(const struct trainer *r, struct err *e)
 
 	if (f.channels != info->channels || f.size != info->height)
 		return err_set(e, ERR_DATA,
-		               "--experts: those of %s are for %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %d x %d x %d",
+		               "--experts: the experts of %s are for %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %d x %d x %d",
 		               r->o->experts, f.channels, f.size, f.size, r->o->shards, info->channels, info->height, info->width);
 	if (info->clusters != 1 && info->clusters != f.k)
 		return err_set(e, ERR_DATA, "--experts: %s has %d experts, but %s has %d clusters", r->o->experts, f.k, r->o->shards, info->clusters);
 	if (f.classes && info->classes > f.classes)
-		return err_set(e, ERR_DATA, "--experts: those of %s know %d classes, but %s has %d", r->o->experts, f.classes, r->o->shards,
+		return err_set(e, ERR_DATA, "--experts: the experts of %s know %d classes, but %s has %d", r->o->experts, f.classes, r->o->shards,
 		               info->classes);
 	return 0;
 }

@@ -37,7 +37,7 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 	printf("gflop_per_image\t%.6g\n", p.flops_per_sample * 1e-9);
 	printf("weights_bytes\t%" PRIu64 "\ngradients_bytes\t%" PRIu64 "\noptimizer_bytes\t%" PRIu64 "\n", p.weights, p.gradients, p.optimizer);
 	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations, p.scratch, p.batches);
-	printf("data_bytes\t%" PRIu64 "\ntotal_bytes\t%" PRIu64 "\n", p.data, p.total);
+	printf("data_bytes\t%" PRIu64 "\nexperts_bytes\t%" PRIu64 "\ntotal_bytes\t%" PRIu64 "\n", p.data, p.experts, p.total);
 	printf("offloaded_bytes\t%" PRIu64 "\n", p.offloaded);
 	printf("device_bytes\t%" PRIu64 "\nfree_bytes\t%" PRIu64 "\nbeside_bytes\t%" PRIu64 "\n", p.device, p.free, p.beside);
 	if (p.unfit.code)

@@ -70,11 +70,11 @@ static int check_target(const struct train_options *o, struct err *e)
 		return -1;
 	}
 	if (strcmp(o->objective.path.name, path_choice_names[0]) != 0)
-		return err_set(e, ERR_USAGE, "--path %s: the errors of experts are measured on the linear path", o->objective.path.name);
+		return err_set(e, ERR_USAGE, "--path %s: --target measures the errors of experts on the linear path alone", o->objective.path.name);
 	if (o->label_smoothing > 0)
-		return err_set(e, ERR_USAGE, "--label-smoothing: the errors of experts are targets that need no smoothing");
+		return err_set(e, ERR_USAGE, "--label-smoothing: only the clusters of --target cluster can be smoothed");
 	if (o->target.kind == TARGET_MIXTURE && o->calibrate)
-		return err_set(e, ERR_USAGE, "--calibrate: a temperature minimises a cross-entropy, and --target mixture trains on another loss");
+		return err_set(e, ERR_USAGE, "--calibrate: fits a temperature to a cross-entropy, and --target mixture has none");
 	return 0;
 }
 
@@ -102,9 +102,9 @@ static int check_options(const struct train_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "%s: the router to start from is missing (--from)", o->rows ? "--rows" : "--head-only");
 	if (net_reads(&o->net, NET_IN_TEXT) && o->condition != CONDITION_NONE)
 		return err_set(e, ERR_USAGE, "a network that reads texts takes no %s as its condition", conditions[o->condition]);
-	if (o->target.kind != TARGET_CLUSTER)
-		return check_target(o, e);
-	if (o->experts)
+	if (o->target.kind != TARGET_CLUSTER && check_target(o, e))
+		return -1;
+	if (o->target.kind == TARGET_CLUSTER && o->experts)
 		return err_set(e, ERR_USAGE, "--experts: --target cluster needs none; give --target error, regret or mixture");
 	if (o->dropout > 0 && !net_has_dropout(&o->net))
 		return err_set(e, ERR_USAGE, "--dropout: a %s network has no dropout; U-Nets have it (--model unet-...)", net_name(&o->net));
@@ -128,17 +128,18 @@ static int check_experts(const struct trainer *r, struct err *e)
 
 	if (f.channels != info->channels || f.size != info->height)
 		return err_set(e, ERR_DATA,
-		               "--experts: those of %s are for %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %d x %d x %d",
+		               "--experts: the experts of %s are for %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %d x %d x %d",
 		               r->o->experts, f.channels, f.size, f.size, r->o->shards, info->channels, info->height, info->width);
 	if (info->clusters != 1 && info->clusters != f.k)
 		return err_set(e, ERR_DATA, "--experts: %s has %d experts, but %s has %d clusters", r->o->experts, f.k, r->o->shards, info->clusters);
 	if (f.classes && info->classes > f.classes)
-		return err_set(e, ERR_DATA, "--experts: those of %s know %d classes, but %s has %d", r->o->experts, f.classes, r->o->shards,
+		return err_set(e, ERR_DATA, "--experts: the experts of %s know %d classes, but %s has %d", r->o->experts, f.classes, r->o->shards,
 		               info->classes);
 	return 0;
 }
 
-/* Open the experts that a router learns from, if any, for so many samples at a time. */
+/* Open the experts that a router learns from, if any, for so many samples at a time. Their hash is part of the stamp, so this comes before the lock;
+ * their memory is allocated after it. */
 static int open_frozen(struct trainer *r, int64_t capacity, struct err *e)
 {
 	const struct train_options *o = r->o;
@@ -268,8 +269,9 @@ static int put_loss_seeds(struct trainer *r, struct err *e)
 
 static int allocate(struct trainer *r, struct err *e)
 {
-	if (tape_allocate(r->loss.tape, e) || state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held,
-	                                                 device_stores_bf16(r->device, (enum precision)r->o->precision), r->o->offload, e))
+	if (tape_allocate(r->loss.tape, e) || (r->frozen && frozen_allocate(r->frozen, e)) ||
+	    state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, device_stores_bf16(r->device, (enum precision)r->o->precision),
+	               r->o->offload, e))
 		return -1;
 	r->state.optimizer = r->o->optimizer;
 	if (noised_init(&r->noised, r->device, r->part, &r->net, r->objective.def.loss, e) ||
@@ -463,8 +465,7 @@ int train_run(const struct train_options *asked, struct device *device, const st
 	int rc = -1, done, mine;
 
 	r.train_dir = path_join(o->out, "train");
-	if (check_options(o, e) || manifest_hash(&r, e) || (o->experts && device_set_precision(device, o->precision, e)) ||
-	    open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e))
+	if (check_options(o, e) || manifest_hash(&r, e) || open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e))
 		goto out;
 	if (o->extend && !path_exists(r.train_dir)) {
 		err_set(e, ERR_NOINPUT, "%s: no such folder: --extend continues a run that was started without it", r.train_dir);

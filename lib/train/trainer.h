@@ -49,7 +49,8 @@ struct train_options {
 	const char *init_from;          /* weights (file/weightfile.h), or NULL */
 	const char *from;               /* folder of a pretrained network of another prediction, size or condition (net/adopt.h), or NULL; of a
 	                                 * router, of one that may have other clusters */
-	const char *rows;               /* of a router with `from`: the old cluster of each cluster, or "new": "0,2,new"; NULL: the same numbers */
+	const char *rows;               /* of a router with `from`: the old cluster of each cluster, or "new": "0,2,new"; NULL: the same numbers, and
+	                                 * the new router has no fewer clusters */
 	int head_only;                  /* of a router with `from`: train its last layer alone */
 	/* How to train; all of these determine the result. */
 	int64_t steps; /* 0: from epochs */
@@ -124,8 +125,8 @@ struct train_hooks {
 };
 
 struct train_plan {
-	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, total; /* bytes */
-	uint64_t offloaded;                                                                 /* part of `optimizer` in pinned host memory */
+	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, experts, total; /* bytes; experts: those a router learns from */
+	uint64_t offloaded;                                                                          /* part of `optimizer` in pinned host memory */
 	uint64_t device, free; /* device: needed of the device, without the samples kept on the host; free: available there, 0: unknown */
 	uint64_t beside;       /* on a device with its own memory, what its driver and other processes hold now */
 	struct err unfit;      /* code 0; or ERR_NOMEM: it does not fit, with a proposal that would */

@@ -423,13 +423,38 @@ static void is_watched(void **state)
 	mem_free(out);
 }
 
-/* The peak of device memory against the plan. */
+/* Two experts, larger than the routers here. Caller frees the name of their folder. */
+static char *two_experts(void)
+{
+	char *model = path_join(dir, "experts");
+	struct err e = {0};
+
+	for (int k = 0; k < 2; k++) {
+		char *out = str_new("%s/expert_%d", model, k);
+		struct train_options o = tiny(&net_dit, out);
+		struct device *d = device_of(0);
+
+		o.cluster = k;
+		trunk_edit(&o.net)->hidden = 96;
+		o.steps = 1;
+		o.sample_every = 0;
+		if (dir_make(model, &e) || train_run(&o, d, NULL, &e))
+			fail_msg("%s", e.msg);
+		device_free(d);
+		mem_free(out);
+	}
+	return model;
+}
+
+/* The peak of device memory against the plan. The last run learns from experts. */
 static void holds_to_the_plan(void **state)
 {
+	char *experts = two_experts();
+
 	(void)state;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		char *out = str_new("%s/planned-%d", dir, i);
-		struct train_options o = tiny(i == 3 ? &net_router : &net_dit, out);
+		struct train_options o = tiny(i >= 3 ? &net_router : &net_dit, out);
 		struct device *d = device_far(pool);
 		struct device_memory m;
 		struct train_plan p;
@@ -441,14 +466,20 @@ static void holds_to_the_plan(void **state)
 		o.accumulate = i == 1 ? 3 : 1;
 		o.recompute = i == 2;
 		o.sample_every = 0;
+		if (i == 4) {
+			o.experts = experts;
+			o.target.kind = TARGET_MIXTURE;
+		}
 		if (train_plan(&o, d, &p, &e) || train_run(&o, d, NULL, &e))
 			fail_msg("%s", e.msg);
 		d->memory(d, &m);
 		if (fabs((double)p.device / (double)m.peak - 1) > .05)
 			fail_msg("run %d: planned %llu, at most %llu", i, (unsigned long long)p.device, (unsigned long long)m.peak);
+		assert_int_equal(p.experts > 0, i == 4);
 		device_free(d);
 		mem_free(out);
 	}
+	mem_free(experts);
 }
 
 static uint64_t planned(struct train_options o, enum recompute what, int64_t accumulate)

@@ -21,6 +21,7 @@ static int watch, json;
 static const char *html;
 
 static const struct option options[] = {
+    OPTION_GROUP("Trainings"),
     {.name = "--experts",
      .type = OPTION_INT,
      .value = &experts,
@@ -30,6 +31,7 @@ static const struct option options[] = {
      .help = "the number of experts that a folder is to have: missing ones are shown",
      .said = "default: up to the highest one there",
      OPTION_ALWAYS},
+    OPTION_GROUP("What is named"),
     {.name = "--stale",
      .type = OPTION_DURATION,
      .value = &limits.stale,
@@ -46,6 +48,7 @@ static const struct option options[] = {
      .preset = "0.7",
      .help = "an expert whose rate is below this share of the median is named",
      OPTION_ALWAYS},
+    OPTION_GROUP("Output"),
     {.name = "--cost-per-hour",
      .type = OPTION_REAL,
      .value = &cost_per_hour,
@@ -155,22 +158,13 @@ static void show_until_finished(struct runs *r, struct err *e)
 	}
 }
 
-/* The first log that could not be read whole becomes the error, and the others are warned of. */
 static void show_once(struct runs *r, struct err *e)
 {
 	double now = time_of_day();
 
 	runs_update(r, now, &limits);
-	if (show(r, now, e))
-		return;
-	for (int i = 0; i < r->n; i++) {
-		const struct err *why = &r->v[i].why;
-
-		if (why->code && e->code)
-			cmd_warn("%s", why->msg);
-		else if (why->code)
-			err_set(e, why->code, "%s", why->msg);
-	}
+	if (!show(r, now, e))
+		status_errors(r, e);
 }
 
 int main(int argc, char **argv)

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cmd/cmd.h"
 #include "core/escape.h"
 #include "core/mem.h"
 #include "core/pace.h"
@@ -178,6 +179,18 @@ void status_table(struct str *out, const struct runs *r, const struct status_sty
 			mem_free(cell[i][c]);
 	mem_free(cell);
 	mem_free(summary);
+}
+
+void status_errors(const struct runs *r, struct err *e)
+{
+	for (int i = 0; i < r->n; i++) {
+		const struct err *why = &r->v[i].why;
+
+		if (why->code && e->code)
+			cmd_warn("%s", why->msg);
+		else if (why->code)
+			err_set(e, why->code, "%s", why->msg);
+	}
 }
 
 void status_redraw(const char *text)

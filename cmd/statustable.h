@@ -23,6 +23,9 @@ char *status_summary(const struct runs *r, const struct status_style *s);
 /* Append the table with aligned columns, the summary and the notes. Text from files is escaped. */
 void status_table(struct str *out, const struct runs *r, const struct status_style *s);
 
+/* Name the logs that could not be read whole: the first becomes the error, and the others are warned of. */
+void status_errors(const struct runs *r, struct err *e);
+
 /* Print text over what the terminal on stdout shows, cut to its size. */
 void status_redraw(const char *text);
 

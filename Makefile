@@ -36,6 +36,9 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARN) $(CFLAGS) $(ARCH_FLAGS) $(HARD_FLAGS
 NVCC_FLAGS = -std=c++17 -O3 $(NVCC_ARCH) -Xcompiler -fPIE,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
 	-I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP
 
+# The messages of TensorBoard's files, which protobuf-c's compiler turns into C.
+TFEVENTS = $(B)/lib/file/tfevents.pb-c
+
 # The library, by layer. The kernels are compiled twice: real = float and real = double.
 LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
@@ -45,7 +48,7 @@ ONCE_C = $(filter $(addprefix $(SRC)/kernels/,array.c cpu.c device.c deviceopen.
 TWICE_C = $(filter-out $(ONCE_C),$(KERN_C))
 CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
 LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f32.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
-	$(CU:$(SRC)/%.cu=$(B)/%.cu.o)
+	$(CU:$(SRC)/%.cu=$(B)/%.cu.o) $(if $(TENSORBOARD),$(TFEVENTS:=.o))
 
 # The programs; what they share is libcmd.a. Only the decoder that ddm-ingest starts links FFmpeg.
 MAIN_C = $(wildcard $(SRC)/cmd/ddm-*.c)
@@ -103,11 +106,20 @@ $(addprefix $(B)/lib/,core/rng.o file/resize.o cluster/kmeans_assign.o cluster/k
 	metric/distances.o metric/gram.o metric/moments.o metric/sketch.o) \
 	$(B)/kernels/% $(B)/tests/op/% $(B)/tests/bench/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi
 $(B)/lib/file/font.o: EXTRA = $(FREETYPE_CFLAGS)
+$(B)/lib/file/tfevents.o $(TFEVENTS).o: EXTRA = -I$(B)/lib
+$(if $(TENSORBOARD),$(B)/lib/file/tfevents.o $(TFEVENTS).o: $(TFEVENTS).c)
 # gcc's straight-line vectoriser takes the product's accumulators, vectors already, out of their registers (half the speed on SSE2).
 $(B)/kernels/gemm.% $(B)/kernels/compact%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize $(TILE_FLAGS)
 
 $(B)/%.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)
+	@echo "  CC $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -c -o $@ $<
+$(TFEVENTS).c: $(SRC)/lib/file/tfevents.proto
+	@mkdir -p $(@D)
+	@echo "  PROTOC $<"
+	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
+$(TFEVENTS).o: $(TFEVENTS).c $(B)/flags
 	@echo "  CC $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -c -o $@ $<
 $(B)/%.f32.o: $(SRC)/%.c $(B)/flags

@@ -11,6 +11,7 @@
 #include "train/frozen.h"
 #include "train/state.h"
 #include "train/trainer.h"
+#include "train/trainlog.h"
 #include "train/update.h"
 
 enum { NONFINITE_NAMED = 10 };
@@ -48,6 +49,7 @@ struct trainer {
 	char *train_dir;
 	struct runlock lock; /* on OUT */
 	int log;             /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
+	struct trainlog_past past;
 	double started, data_s, forward_s, backward_s, optimizer_s;
 	double peak, flops_per_sample;
 	double mark;    /* clock at the last log line of this process */

@@ -17,6 +17,8 @@ void log_start(struct trainer *r)
 	json_object_set_new(o, "event", json_string("start"));
 	json_object_set_new(o, "step", json_integer(r->state.step));
 	json_object_set_new(o, "steps", json_integer(r->steps));
+	json_object_set_new(o, "attempt", json_integer(r->past.attempts + 1));
+	json_object_set_new(o, "seconds_before", jsonio_real(r->past.seconds));
 	json_object_set_new(o, "time", json_integer((json_int_t)time(NULL)));
 	json_object_set_new(o, "host", json_string(host));
 	json_object_set_new(o, "pid", json_integer(getpid()));

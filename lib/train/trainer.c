@@ -343,7 +343,7 @@ static int open_log(struct trainer *r, struct err *e)
 {
 	char *path = path_join(r->o->out, "train.jsonl");
 
-	r->log = trainlog_open(path, r->state.step, e);
+	r->log = trainlog_open(path, r->state.step, &r->past, e);
 	mem_free(path);
 	return r->log < 0 ? -1 : 0;
 }

@@ -65,7 +65,7 @@ static size_t delta_bytes(const struct cudnn_attention *p)
 }
 
 /* The deterministic gradient keeps gradients of scores in bfloat16, with both lengths rounded up to 128; the rest is a few hundred bytes. */
-size_t cudnn_workspace(const struct cudnn_attention *p)
+static size_t shape_workspace(const struct cudnn_attention *p)
 {
 	double scores =
 	    p->grad ? 2. * (double)(p->samples * p->heads) * (double)align_up((size_t)p->t, 128) * (double)align_up((size_t)p->s, 128) : 0;
@@ -73,19 +73,6 @@ size_t cudnn_workspace(const struct cudnn_attention *p)
 	if (p->samples < 1 || p->samples & (p->samples - 1) || p->d % 8 || p->d > 128 || p->t < 1 || p->s < 1 || scores > LARGE)
 		return 0;
 	return SMALL + (size_t)scores + delta_bytes(p);
-}
-
-size_t cudnn_most_workspace(const struct cudnn_attention *p)
-{
-	struct cudnn_attention q = *p;
-	size_t most = 0;
-
-	for (q.samples = 1; q.samples <= p->samples; q.samples *= 2) {
-		size_t bytes = cudnn_workspace(&q);
-
-		most = bytes > most ? bytes : most;
-	}
-	return most;
 }
 
 static struct cudnn_key key_of(const struct cudnn_attention *p)
@@ -99,6 +86,29 @@ static struct cudnn_key key_of(const struct cudnn_attention *p)
 	to = k.v + KEYS - 3;
 	to[0] = p->lse_sample, to[1] = p->lse_token, to[2] = p->lse_head;
 	return k;
+}
+
+size_t cudnn_workspace(const struct cudnn *t, const struct cudnn_attention *p)
+{
+	struct cudnn_key key = key_of(p);
+	struct cudnn_chosen known;
+
+	if (!t->forced && (!t->tuning.path || (cudnn_find_tuned(t, &key, &known) && !known.config)))
+		return 0;
+	return shape_workspace(p);
+}
+
+size_t cudnn_most_workspace(const struct cudnn *t, const struct cudnn_attention *p)
+{
+	struct cudnn_attention q = *p;
+	size_t most = 0;
+
+	for (q.samples = 1; q.samples <= p->samples; q.samples *= 2) {
+		size_t bytes = cudnn_workspace(t, &q);
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
 }
 
 /* Submit `run` to the stream. Returns the library's status. */
@@ -171,7 +181,7 @@ static void *compile(struct cudnn *t, struct cudnn_plan *plan, const struct cudn
 	    l->desc_set(run, DNN_PLAN_CFG, DNN_TYPE_DESCRIPTOR, 1, &config) != DNN_OK || l->desc_finalize(run) != DNN_OK ||
 	    l->desc_get(run, DNN_PLAN_WORKSPACE, DNN_TYPE_INT64, 1, &n, &bytes) != DNN_OK)
 		return NULL;
-	return bytes >= 0 && (uint64_t)bytes <= cudnn_workspace(p) - delta_bytes(p) ? run : NULL;
+	return bytes >= 0 && (uint64_t)bytes <= shape_workspace(p) - delta_bytes(p) ? run : NULL;
 }
 
 /* A way to compute a pass: a plan of the library, or with NULL our kernels. */
@@ -244,12 +254,10 @@ static int choose(struct cudnn *t, int stream, struct cudnn_plan *plan, const st
 	int64_t want = t->forced;
 	int n = 1;
 
+	if (!cudnn_workspace(t, p) || (!t->forced && !known && t->host->capturing(t->host->arg, stream)))
+		return 0;
 	if (known)
 		want = plan->chosen.config;
-	if (known && !want)
-		return 0;
-	if (!t->forced && !known && (!t->tuning.path || t->host->capturing(t->host->arg, stream)))
-		return 0;
 	if ((t->handle || t->lib->create(&t->handle) == DNN_OK) && cudnn_graph_init(&plan->graph, t->lib, t->handle, p) == DNN_OK)
 		plan->configs = configurations(t, plan, config);
 	if (want) {
@@ -298,7 +306,7 @@ int cudnn_run(struct cudnn *t, int stream, const struct cudnn_attention *p, cons
 	struct err e = {0};
 	struct cudnn_plan *plan;
 
-	if (!cudnn_workspace(p))
+	if (!shape_workspace(p))
 		return 0;
 	assert((uintptr_t)workspace % CUBLASLT_ALIGN == 0);
 	plan = plan_of(t, stream, p, own, workspace, &e);

@@ -458,15 +458,17 @@ struct own_call {
 	int64_t samples;
 };
 
-/* Returns whether cuDNN computes it. own: submits our kernels, which use `bytes` of scratch; its argument is an own_call. */
-static inline int library_run(const struct op_call *c, const struct attention &a, int64_t samples, int grad, void (*own)(void *call), size_t bytes)
+/* Compute a pass by cuDNN where it is used, else by own, which submits our kernels and uses `bytes` of scratch; its argument is an own_call. */
+static inline void library_or_own(const struct op_call *c, const struct attention &a, int64_t samples, int grad, void (*own)(void *call),
+                                  size_t bytes)
 {
 	const struct cudnn_attention p = library_pass(a, samples, grad);
 	struct own_call call = {c, &a, samples};
 	const struct cudnn_own ours = {own, &call};
 	const uintptr_t at = ((uintptr_t)c->scratch + bytes + CUBLASLT_ALIGN - 1) / CUBLASLT_ALIGN * CUBLASLT_ALIGN;
 
-	return library_has(c, a, grad) && cudnn_run(c->device->cudnn, c->stream, &p, &ours, (void *)at);
+	if (!library_has(c, a, grad) || !cudnn_run(c->device->cudnn, c->stream, &p, &ours, (void *)at))
+		own(&call);
 }
 
 template <class P> static inline unsigned blocks_of(const struct attention &a, int64_t samples, int64_t rows)

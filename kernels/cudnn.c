@@ -2,12 +2,11 @@
 #include "kernels/cudnnimpl.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "core/mem.h"
 
-enum { MOST_PLANS = 256, ROUNDS = 5, RUNS = 4, SMALL = 64 << 10, LARGE = 256 << 20 };
+enum { MOST_PLANS = 256, SMALL = 64 << 10, LARGE = 256 << 20 };
 
 static int library_failed(const struct cudnn_library *l, int status, const char *what, struct err *e)
 {
@@ -170,18 +169,21 @@ static int64_t engine_of(struct cudnn *t, struct cudnn_plan *plan, void *config)
 	return number;
 }
 
-/* Compile a configuration. NULL if the library cannot, its workspace is larger than ours, or it is not deterministic. */
+/* Compile a configuration. NULL if the library cannot, or its workspace is larger than ours. */
 static void *compile(struct cudnn *t, struct cudnn_plan *plan, const struct cudnn_attention *p, void *config)
 {
 	const struct cudnn_library *l = t->lib;
-	void *run = engine_of(t, plan, config) < 0 ? NULL : cudnn_made(l, &plan->graph, DNN_PLAN);
-	int64_t n = 0, bytes = 0;
+	void *run = cudnn_made(l, &plan->graph, DNN_PLAN);
+	int64_t n = 0, bytes = -1;
 
-	if (!run || l->desc_set(run, DNN_PLAN_HANDLE, DNN_TYPE_HANDLE, 1, &t->handle) != DNN_OK ||
-	    l->desc_set(run, DNN_PLAN_CFG, DNN_TYPE_DESCRIPTOR, 1, &config) != DNN_OK || l->desc_finalize(run) != DNN_OK ||
-	    l->desc_get(run, DNN_PLAN_WORKSPACE, DNN_TYPE_INT64, 1, &n, &bytes) != DNN_OK)
-		return NULL;
-	return bytes >= 0 && (uint64_t)bytes <= shape_workspace(p) - delta_bytes(p) ? run : NULL;
+	if (run && (l->desc_set(run, DNN_PLAN_HANDLE, DNN_TYPE_HANDLE, 1, &t->handle) != DNN_OK ||
+	            l->desc_set(run, DNN_PLAN_CFG, DNN_TYPE_DESCRIPTOR, 1, &config) != DNN_OK || l->desc_finalize(run) != DNN_OK ||
+	            l->desc_get(run, DNN_PLAN_WORKSPACE, DNN_TYPE_INT64, 1, &n, &bytes) != DNN_OK || bytes < 0 ||
+	            (uint64_t)bytes > shape_workspace(p) - delta_bytes(p))) {
+		cudnn_unmake(l, &plan->graph, run);
+		run = NULL;
+	}
+	return run;
 }
 
 /* A way to compute a pass: a plan of the library, or with NULL our kernels. */
@@ -189,59 +191,45 @@ struct trial {
 	void *run;
 	int config; /* 1 + its index; 0: ours */
 	int64_t engine;
-	double seconds; /* the least of all rounds; INFINITY: it does not run */
 };
 
-static double time_of(struct cudnn *t, int stream, const struct cudnn_attention *p, const struct cudnn_own *own, void *workspace, void *run)
-{
-	int status = DNN_OK;
-	double seconds;
+struct trials {
+	struct cudnn *t;
+	int stream;
+	const struct cudnn_attention *p;
+	const struct cudnn_own *own;
+	void *workspace;
+	const struct trial *x;
+};
 
-	t->host->start(t->host->arg, stream);
-	for (int i = 0; i < RUNS && status == DNN_OK; i++) {
-		if (run)
-			status = submit(t, stream, p, run, workspace);
-		else
-			own->run(own->arg);
-	}
-	seconds = t->host->stop(t->host->arg, stream);
-	return status == DNN_OK && seconds >= 0 ? seconds / RUNS : INFINITY;
+static int trial_run(void *arg, int i)
+{
+	const struct trials *r = arg;
+
+	if (r->x[i].run)
+		return submit(r->t, r->stream, r->p, r->x[i].run, r->workspace);
+	r->own->run(r->own->arg);
+	return DNN_OK;
 }
 
-static int64_t nanoseconds(double s)
+/* Choose among ours, which is r->x[0], and n - 1 of the library's. Ours is used unless another is faster. */
+static int race(struct cudnn_plan *plan, struct trials *r, int n, struct err *e)
 {
-	return s < 1e3 ? (int64_t)llround(s * 1e9) : 0;
-}
+	double seconds[1 + CUDNN_CONFIGS];
+	int best = tuning_race(r->t->host, r->stream, trial_run, r, n, seconds), fast = 1;
 
-/* Time ours, which is x[0], and n - 1 of the library's, in turns, so that changes of the clock rate affect all alike; the first round is a
- * warm-up. Ours is used unless another is faster. */
-static int race(struct cudnn *t, int stream, struct cudnn_plan *plan, const struct cudnn_attention *p, const struct cudnn_own *own, void *workspace,
-                struct trial *x, int n, struct err *e)
-{
-	int best = 0, fast = 1;
-
-	for (int i = 0; i < n; i++)
-		x[i].seconds = INFINITY;
-	for (int round = 0; round <= ROUNDS; round++)
-		for (int i = 0; i < n; i++) {
-			double s = time_of(t, stream, p, own, workspace, x[i].run);
-
-			if (round && s < x[i].seconds)
-				x[i].seconds = s;
-		}
-	for (int i = 1; i < n; i++) {
-		if (x[i].seconds < x[best].seconds)
-			best = i;
-		if (x[i].seconds < x[fast].seconds)
+	if (best < 0)
+		best = 0;
+	for (int i = 2; i < n; i++)
+		if (seconds[i] < seconds[fast])
 			fast = i;
-	}
-	plan->chosen.config = x[best].config;
-	plan->chosen.engine = x[best].engine;
+	plan->chosen.config = r->x[best].config;
+	plan->chosen.engine = r->x[best].engine;
 	plan->chosen.tried = n - 1;
-	plan->chosen.own_ns = nanoseconds(x[0].seconds);
-	plan->chosen.first_ns = n > 1 ? nanoseconds(x[1].seconds) : 0;
-	plan->chosen.best_ns = n > 1 ? nanoseconds(x[fast].seconds) : 0;
-	return cudnn_keep(t, plan, e);
+	plan->chosen.own_ns = tuning_nanoseconds(seconds[0]);
+	plan->chosen.first_ns = n > 1 ? tuning_nanoseconds(seconds[1]) : 0;
+	plan->chosen.best_ns = n > 1 ? tuning_nanoseconds(seconds[fast]) : 0;
+	return cudnn_keep(r->t, plan, e);
 }
 
 /* Compile what was chosen, or time all and choose. */
@@ -250,8 +238,9 @@ static int choose(struct cudnn *t, int stream, struct cudnn_plan *plan, const st
 {
 	int known = !t->forced && cudnn_find_tuned(t, &plan->key, &plan->chosen);
 	struct trial x[1 + CUDNN_CONFIGS] = {{0}};
-	void *config[CUDNN_CONFIGS], *run = NULL;
-	int64_t want = t->forced;
+	struct trials trials = {t, stream, p, own, workspace, x};
+	void *config[CUDNN_CONFIGS], *run;
+	int64_t want = t->forced, engine;
 	int n = 1;
 
 	if (!cudnn_workspace(t, p) || (!t->forced && !known && t->host->capturing(t->host->arg, stream)))
@@ -261,18 +250,23 @@ static int choose(struct cudnn *t, int stream, struct cudnn_plan *plan, const st
 	if ((t->handle || t->lib->create(&t->handle) == DNN_OK) && cudnn_graph_init(&plan->graph, t->lib, t->handle, p) == DNN_OK)
 		plan->configs = configurations(t, plan, config);
 	if (want) {
-		if (want <= plan->configs && (t->forced || engine_of(t, plan, config[want - 1]) == plan->chosen.engine))
+		engine = want <= plan->configs ? engine_of(t, plan, config[want - 1]) : -1;
+		if (engine >= 0 && (t->forced || engine == plan->chosen.engine))
 			plan->run = compile(t, plan, p, config[want - 1]);
 		return 0;
 	}
-	for (int i = 0; i < plan->configs; i++)
-		if ((run = compile(t, plan, p, config[i])))
-			x[n++] = (struct trial){.run = run, .config = i + 1, .engine = engine_of(t, plan, config[i])};
-	if (race(t, stream, plan, p, own, workspace, x, n, e))
+	for (int i = 0; i < plan->configs; i++) {
+		engine = engine_of(t, plan, config[i]);
+		if (engine >= 0 && (run = compile(t, plan, p, config[i])))
+			x[n++] = (struct trial){.run = run, .config = i + 1, .engine = engine};
+	}
+	if (race(plan, &trials, n, e))
 		return -1;
 	for (int i = 1; i < n; i++)
 		if (x[i].config == plan->chosen.config)
 			plan->run = x[i].run;
+		else
+			cudnn_unmake(t->lib, &plan->graph, x[i].run);
 	return 0;
 }
 

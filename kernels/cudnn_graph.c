@@ -25,6 +25,17 @@ void *cudnn_made(const struct cudnn_library *l, struct cudnn_graph *g, int kind)
 	return g->made[g->nmade++] = d;
 }
 
+void cudnn_unmake(const struct cudnn_library *l, struct cudnn_graph *g, void *desc)
+{
+	int n = 0;
+
+	l->desc_destroy(desc);
+	for (int i = 0; i < g->nmade; i++)
+		if (g->made[i] != desc)
+			g->made[n++] = g->made[i];
+	g->nmade = n;
+}
+
 static void *make(struct builder *b, int kind)
 {
 	void *d = NULL;

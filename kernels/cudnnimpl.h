@@ -55,6 +55,8 @@ struct cudnn {
 
 /* A new descriptor, owned by g; NULL if the library fails. */
 void *cudnn_made(const struct cudnn_library *l, struct cudnn_graph *g, int kind);
+/* Destroy one that nothing refers to. */
+void cudnn_unmake(const struct cudnn_library *l, struct cudnn_graph *g, void *desc);
 
 /* Describe a pass. Returns the library's status; release with cudnn_graph_release in either case. */
 int cudnn_graph_init(struct cudnn_graph *g, const struct cudnn_library *l, void *handle, const struct cudnn_attention *p);

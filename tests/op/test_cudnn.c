@@ -216,7 +216,8 @@ static void graphs(void **state)
 	end();
 }
 
-/* Without a file nothing is timed, and nothing runs in the library. With one the fastest is used, and later runs use the same without timing. */
+/* Without a file nothing is timed, and nothing runs in the library. With one the fastest is used, and later runs use the same without timing. Only
+ * plans that are used stay loaded. */
 static void choices(void **state)
 {
 	(void)state;
@@ -230,6 +231,7 @@ static void choices(void **state)
 		assert_int_equal(again(), 0);
 		attend(SAMPLES, 16);
 		assert_int_equal(fake_dnn.timed, 2 * 3 * 6);
+		assert_int_equal(fake_dnn.plans, swift ? 2 : 0);
 		fake_dnn.swift = 3;
 		assert_int_equal(again(), 2);
 		attend(SAMPLES, 16);
@@ -237,6 +239,7 @@ static void choices(void **state)
 		assert_int_equal(fake_dnn.ran, swift ? 2 : 0);
 		assert_true(!swift || fake_dnn.last == swift);
 		assert_int_equal(fake_dnn.graphs, swift ? 2 : 0);
+		assert_int_equal(fake_dnn.plans, swift ? 2 : 0);
 		fake_dnn.swift = swift;
 	}
 	/* The second configuration is not what it was: our kernels. */

@@ -137,14 +137,15 @@ static int configurations(struct cudnn *t, struct cudnn_plan *plan, void *config
 {
 	const struct cudnn_library *l = t->lib;
 	const int mode = DNN_HEUR_A;
-	void *heuristics = cudnn_made(l, &plan->graph, DNN_ENGINEHEUR);
+	void *heuristics;
 	int64_t n = 0;
 
-	if (!heuristics || l->desc_set(heuristics, DNN_HEUR_GRAPH, DNN_TYPE_DESCRIPTOR, 1, &plan->graph.graph) != DNN_OK ||
+	if (cudnn_make(l, &plan->graph, DNN_ENGINEHEUR, &heuristics) != DNN_OK ||
+	    l->desc_set(heuristics, DNN_HEUR_GRAPH, DNN_TYPE_DESCRIPTOR, 1, &plan->graph.graph) != DNN_OK ||
 	    l->desc_set(heuristics, DNN_HEUR_MODE, DNN_TYPE_HEUR_MODE, 1, &mode) != DNN_OK || l->desc_finalize(heuristics) != DNN_OK)
 		return 0;
 	for (int i = 0; i < CUDNN_CONFIGS; i++)
-		if (!(config[i] = cudnn_made(l, &plan->graph, DNN_ENGINECFG)))
+		if (cudnn_make(l, &plan->graph, DNN_ENGINECFG, &config[i]) != DNN_OK)
 			return 0;
 	if (l->desc_get(heuristics, DNN_HEUR_RESULTS, DNN_TYPE_DESCRIPTOR, CUDNN_CONFIGS, &n, config) != DNN_OK)
 		return 0;
@@ -155,11 +156,12 @@ static int configurations(struct cudnn *t, struct cudnn_plan *plan, void *config
 static int64_t engine_of(struct cudnn *t, struct cudnn_plan *plan, void *config)
 {
 	const struct cudnn_library *l = t->lib;
-	void *engine = cudnn_made(l, &plan->graph, DNN_ENGINE);
+	void *engine;
 	int64_t n = 0, number = -1, notes = 0;
 	int note[DNN_NOTES];
 
-	if (!engine || l->desc_get(config, DNN_CFG_ENGINE, DNN_TYPE_DESCRIPTOR, 1, &n, &engine) != DNN_OK ||
+	if (cudnn_make(l, &plan->graph, DNN_ENGINE, &engine) != DNN_OK ||
+	    l->desc_get(config, DNN_CFG_ENGINE, DNN_TYPE_DESCRIPTOR, 1, &n, &engine) != DNN_OK ||
 	    l->desc_get(engine, DNN_ENGINE_INDEX, DNN_TYPE_INT64, 1, &n, &number) != DNN_OK ||
 	    l->desc_get(engine, DNN_ENGINE_NOTES, DNN_TYPE_NOTE, DNN_NOTES, &notes, note) != DNN_OK)
 		return -1;
@@ -173,15 +175,17 @@ static int64_t engine_of(struct cudnn *t, struct cudnn_plan *plan, void *config)
 static void *compile(struct cudnn *t, struct cudnn_plan *plan, const struct cudnn_attention *p, void *config)
 {
 	const struct cudnn_library *l = t->lib;
-	void *run = cudnn_made(l, &plan->graph, DNN_PLAN);
+	void *run;
 	int64_t n = 0, bytes = -1;
 
-	if (run && (l->desc_set(run, DNN_PLAN_HANDLE, DNN_TYPE_HANDLE, 1, &t->handle) != DNN_OK ||
-	            l->desc_set(run, DNN_PLAN_CFG, DNN_TYPE_DESCRIPTOR, 1, &config) != DNN_OK || l->desc_finalize(run) != DNN_OK ||
-	            l->desc_get(run, DNN_PLAN_WORKSPACE, DNN_TYPE_INT64, 1, &n, &bytes) != DNN_OK || bytes < 0 ||
-	            (uint64_t)bytes > shape_workspace(p) - delta_bytes(p))) {
+	if (cudnn_make(l, &plan->graph, DNN_PLAN, &run) != DNN_OK)
+		return NULL;
+	if (l->desc_set(run, DNN_PLAN_HANDLE, DNN_TYPE_HANDLE, 1, &t->handle) != DNN_OK ||
+	    l->desc_set(run, DNN_PLAN_CFG, DNN_TYPE_DESCRIPTOR, 1, &config) != DNN_OK || l->desc_finalize(run) != DNN_OK ||
+	    l->desc_get(run, DNN_PLAN_WORKSPACE, DNN_TYPE_INT64, 1, &n, &bytes) != DNN_OK || bytes < 0 ||
+	    (uint64_t)bytes > shape_workspace(p) - delta_bytes(p)) {
 		cudnn_unmake(l, &plan->graph, run);
-		run = NULL;
+		return NULL;
 	}
 	return run;
 }

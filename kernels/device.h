@@ -87,7 +87,7 @@ struct device {
 	const struct kernel *kernel[OP_COUNT];
 	struct cublaslt *cublaslt; /* for matrix products (kernels/cublaslt.h); NULL: none */
 	struct cudnn *cudnn;       /* for attention (kernels/cudnn.h); NULL: none */
-	char no_cudnn[256];        /* why a GPU has none; else empty */
+	char no_cudnn[512];        /* why a GPU has none; else empty */
 	size_t shared;             /* of a GPU: most bytes of shared memory of a block */
 
 	void *(*alloc)(struct device *d, size_t bytes, const char *what, struct err *e); /* zeroed, aligned to 64 */

@@ -5,6 +5,7 @@
  * rounded too: 2^-7 of the largest value, as in the gradient of test_emulated_attention.c. */
 #include "tests/op/twinattention.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -393,6 +394,7 @@ static void logged(void **state)
 static void failures(void **state)
 {
 	static const char *const none[] = {"libnosuchlibrary.so.1", NULL}, *const wrong[] = {"libm.so.6", NULL};
+	const char *const broken[] = {"libnosuchlibrary.so.1", tuning_path(), "libnosuchlibrary.so", NULL};
 	struct cudnn_library l;
 	struct err e = {0};
 	struct pass a = pass_new(DT_BF16, 1, 16);
@@ -402,6 +404,12 @@ static void failures(void **state)
 	assert_int_equal(e.code, ERR_UNAVAILABLE);
 	assert_non_null(strstr(e.msg, "libnosuchlibrary.so.1"));
 	assert_non_null(strstr(e.msg, "libcudnn9"));
+	assert_non_null(strstr(e.msg, "No such file"));
+	e.code = 0;
+	assert_int_equal(commit_bytes(tuning_path(), "no library", 10, &e), 0);
+	assert_int_equal(cudnn_open(&l, broken, &e), -1);
+	assert_null(dlopen(tuning_path(), RTLD_NOW));
+	assert_non_null(strstr(e.msg, dlerror())); /* the reason of the file that is there */
 	e.code = 0;
 	assert_int_equal(cudnn_open(&l, wrong, &e), -1);
 	assert_non_null(strstr(e.msg, "cudnnGetVersion"));

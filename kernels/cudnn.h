@@ -149,7 +149,7 @@ int cudnn_open(struct cudnn_library *l, const char *const *names, struct err *e)
 struct cudnn *cudnn_new(const struct cudnn_library *l, const struct cublaslt_host *h);
 void cudnn_free(struct cudnn *t); /* NULL is allowed */
 
-/* As cublaslt_tune and cublaslt_tune_in. */
+/* As cublaslt_tune and cublaslt_tune_in. Call these and cudnn_force before tapes are laid out, because workspace depends on the choices. */
 size_t cudnn_tune(struct cudnn *t, const char *path);
 size_t cudnn_tune_in(struct cudnn *t, const char *dir);
 
@@ -157,12 +157,13 @@ size_t cudnn_tune_in(struct cudnn *t, const char *dir);
 enum { CUDNN_CONFIGS = 8 };
 void cudnn_force(struct cudnn *t, int config);
 
-/* Bytes of workspace, aligned to CUBLASLT_ALIGN; 0: the library is not used for this shape. */
-size_t cudnn_workspace(const struct cudnn_attention *p);
+/* Bytes of workspace, aligned to CUBLASLT_ALIGN, that cudnn_run may use for this shape. 0: it returns 0, because the library does not take the
+ * shape, our kernel is the stored choice, or there is neither a tuning file nor a forced configuration. Addresses in *p are not read. */
+size_t cudnn_workspace(const struct cudnn *t, const struct cudnn_attention *p);
 /* The most of this shape with p->samples or fewer. */
-size_t cudnn_most_workspace(const struct cudnn_attention *p);
+size_t cudnn_most_workspace(const struct cudnn *t, const struct cudnn_attention *p);
 
-/* 1: submitted, or failed and reported to host->failed. 0: not submitted; use our kernels. workspace: cudnn_workspace(p) bytes. May run `own`, to
+/* 1: submitted, or failed and reported to host->failed. 0: not submitted; use our kernels. workspace: cudnn_workspace(t, p) bytes. May run `own`, to
  * time it, if the shape is new, there is a tuning file, and the stream is not being captured. */
 int cudnn_run(struct cudnn *t, int stream, const struct cudnn_attention *p, const struct cudnn_own *own, void *workspace);
 

@@ -54,7 +54,7 @@ INGEST_C = $(if $(filter 0,$(MEDIA)),$(wildcard $(SRC)/cmd/ingest_*.c))
 DECODER_C = $(SRC)/cmd/ingest_decoder.c
 DECODER = $(if $(filter 0,$(MEDIA)),,$(B)/ingest-decoder)
 # MPI's engine, which a process loads when it is one of several ranks (lib/comm/engine.h).
-ENGINE = $(if $(filter 1,$(MPI)),$(B)/ddm-mpi.so)
+ENGINE = $(if $(filter 1,$(MPI)),$(B)/mpi-engine.so)
 CMD_C = $(filter-out $(MAIN_C) $(INGEST_C) $(DECODER_C),$(wildcard $(SRC)/cmd/*.c))
 CMD_O = $(CMD_C:$(SRC)/%.c=$(B)/%.o)
 PROG_O = $(PROG_C:$(SRC)/%.c=$(B)/%.o) $(if $(DECODER),$(B)/cmd/ingest_decoder.o)
@@ -140,11 +140,12 @@ $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 $(DECODER): $(B)/cmd/ingest_decoder.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(MEDIA_LIBS) $(LDLIBS)
-$(B)/ddm-mpi.so: $(SRC)/lib/comm/mpi/engine.c $(SRC)/lib/comm/engine.h $(B)/flags
+$(B)/mpi-engine.so: $(SRC)/lib/comm/mpi/engine.c $(SRC)/lib/comm/engine.h $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD $@"
-	$(Q)$(CC) $(filter-out -MD -MP -fPIE -pie,$(ALL_CFLAGS)) $(MPI_CFLAGS) -fPIC -fvisibility=hidden -shared $(filter-out -pie,$(LDFLAGS)) -o $@ $< $(MPI_LIBS)
-$(B)/cmd/ingest_child.o $(B)/lib/comm/launch.o: EXTRA = -DLIBEXECDIR='"$(LIBEXECDIR)"'
+	$(Q)$(CC) $(filter-out -MD -MP -fPIE,$(ALL_CFLAGS)) $(MPI_CFLAGS) -fPIC -fvisibility=hidden -shared $(filter-out -pie,$(LDFLAGS)) \
+		-o $@ $< $(MPI_LIBS)
+$(B)/cmd/ingest_child.o $(B)/cmd/ranks.o: EXTRA = -DLIBEXECDIR='"$(LIBEXECDIR)"'
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
 EMULATING = $(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
@@ -341,7 +342,7 @@ INSTALL_COMPLETION = $(foreach p,$(COMPLETION),$(call completion_place,$(p)))
 PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,tape/opdef.h tape/record.h \
 	diffusion/dopri5.h plot/plotinput.h train/calibrate.h train/checkpointwriter.h train/muonupdate.h train/run.h \
 	train/state.h train/step.h train/tally.h train/update.h \
-	comm/launch.h sample/output.h sample/prompts.h sample/reference.h sample/sampling.h sample/sink.h sample/textsource.h)
+	sample/output.h sample/prompts.h sample/reference.h sample/sampling.h sample/sink.h sample/textsource.h)
 PUBLIC_H = $(filter-out $(PRIVATE_H),$(wildcard $(SRC)/lib/*/*.h))
 PUBLIC_KERNEL_H = $(addprefix $(SRC)/kernels/,compact.h device.h gemm.h op.h optimizer.h peak.h profile.h)
 header_place = $(DESTDIR)$(INCLUDEDIR)/ddm/$(patsubst $(SRC)/%,%,$(patsubst $(SRC)/lib/%,%,$(1)))
@@ -375,7 +376,7 @@ dist:
 	@echo ddm-$(VERSION).tar.gz
 
 clean:
-	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder ddm-*)
+	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder mpi-engine.so ddm-*)
 
 distclean: clean
 	rm -rf $(B)

@@ -6,7 +6,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
-#include "comm/launch.h"
+#include "cmd/ranks.h"
 #include "core/mem.h"
 #include "data/operand.h"
 
@@ -75,6 +75,15 @@ static void start_ranks(struct err *e)
 	exit(status);
 }
 
+static int join_ranks(struct train_options *o, struct err *e)
+{
+	char *path = launch_engine_path();
+
+	o->comm = comm_open(path, timeout, e);
+	mem_free(path);
+	return o->comm ? 0 : -1;
+}
+
 /* A batch is cut into at least as many parts as there are ranks. */
 static void cut_batch(struct train_options *o)
 {
@@ -92,7 +101,7 @@ static void leave_ranks(struct train_options *o, const struct err *e)
 {
 	if (!o->comm)
 		return;
-	if (e->code && e->code != ERR_AGAIN && !comm_settled(o->comm)) {
+	if (e->code && e->code != ERR_AGAIN && !comm_has_failed_together(o->comm)) {
 		cmd_warn("rank %d: %s", comm_rank(o->comm), e->msg);
 		comm_abort(o->comm, e->code);
 	}
@@ -101,15 +110,16 @@ static void leave_ranks(struct train_options *o, const struct err *e)
 
 static void train(struct train_options *o, const struct train_hooks *hooks, struct err *e)
 {
-	struct pool *pool;
-	struct device *device;
+	struct pool *pool = NULL;
+	struct device *device = NULL;
 
-	if (train_resolve(o, e) || operand_shards(o->shards, e) || !(pool = pool_new((int)threads, e)))
-		return;
-	device = open_device(device_name, pool, e);
-	if (device && plan) {
+	if (!train_resolve(o, e) && !operand_shards(o->shards, e) && (pool = pool_new((int)threads, e)))
+		device = open_device(device_name, pool, e);
+	if (comm_agree(o->comm, device ? 0 : -1, e)) {
+		/* e says why */
+	} else if (plan) {
 		show_plan(o, device, e);
-	} else if (device) {
+	} else {
 		training_catch_signals(o->program, grace);
 		train_run(o, device, hooks, e);
 	}
@@ -123,7 +133,7 @@ void training_run(struct train_options *o, struct err *e)
 
 	if (ranks > 1 && !plan)
 		start_ranks(e);
-	if (comm_open(&o->comm, timeout, e))
+	if (launched_ranks() > 1 && join_ranks(o, e))
 		return;
 	cut_batch(o);
 	if (comm_rank(o->comm))

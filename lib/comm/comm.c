@@ -2,12 +2,9 @@
 #include "comm/comm.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "comm/launch.h"
 #include "core/clock.h"
 #include "core/mem.h"
 
@@ -16,7 +13,7 @@ struct comm {
 	int rank, size;
 	double timeout, seconds;
 	uint64_t sent;
-	int failed, settled;
+	int failed, together;
 };
 
 int comm_rank(const struct comm *c)
@@ -32,17 +29,6 @@ int comm_size(const struct comm *c)
 const char *comm_engine_name(const struct comm *c)
 {
 	return c ? c->engine->name : "none";
-}
-
-void comm_settle(struct comm *c)
-{
-	if (c)
-		c->settled = 1;
-}
-
-int comm_settled(const struct comm *c)
-{
-	return !c || (c->settled && !c->failed);
 }
 
 uint64_t comm_sent(const struct comm *c)
@@ -75,36 +61,25 @@ struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, 
 	return c;
 }
 
-int comm_open(struct comm **c, double timeout, struct err *e)
+struct comm *comm_open(const char *engine_path, double timeout, struct err *e)
 {
-	char *path;
-	void *library;
-	const struct comm_engine *engine;
+	void *library = dlopen(engine_path, RTLD_NOW | RTLD_GLOBAL); /* Open MPI opens parts of its own that look for its symbols */
+	const struct comm_engine *engine = library ? dlsym(library, COMM_ENGINE_SYMBOL) : NULL;
 
-	*c = NULL;
-	if (launched_ranks() < 2)
-		return 0;
-	path = launch_engine_path();
-	library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* Open MPI opens parts of its own that look for its symbols */
-	engine = library ? dlsym(library, COMM_ENGINE_SYMBOL) : NULL;
 	if (!engine) {
 		err_set(e, ERR_UNAVAILABLE, "several ranks were started, and MPI's engine cannot be loaded: %s", dlerror());
-	} else if (engine->version != COMM_ENGINE_VERSION) {
-		err_set(e, ERR_UNAVAILABLE, "%s is of another build of ddm", path);
-		engine = NULL;
+		return NULL;
 	}
-	mem_free(path);
-	if (!engine)
-		return -1;
-	*c = comm_open_engine(engine, timeout, e);
-	return *c ? 0 : -1;
+	if (engine->version != COMM_ENGINE_VERSION) {
+		err_set(e, ERR_UNAVAILABLE, "%s is of another build of ddm", engine_path);
+		return NULL;
+	}
+	return comm_open_engine(engine, timeout, e);
 }
 
 void comm_abort(struct comm *c, int code)
 {
-	if (c)
-		c->engine->end(code);
-	_exit(code);
+	c->engine->end(code);
 }
 
 /* Wait for the exchange with `peer`. The first tries are made at once, because most exchanges between processes of a machine take microseconds; then
@@ -222,8 +197,8 @@ static int gather_ranks(struct comm *c, char *all, size_t bytes, struct err *e)
 	for (int held = 1; held < c->size; held *= 2) {
 		int mine = c->rank / held * held, other = mine ^ held;
 
-		if (exchange(c, c->rank ^ held, all + (size_t)mine * bytes, (size_t)held * bytes, all + (size_t)other * bytes,
-		             (size_t)held * bytes, e))
+		if (exchange(c, c->rank ^ held, all + (size_t)mine * bytes, (size_t)held * bytes, all + (size_t)other * bytes, (size_t)held * bytes,
+		             e))
 			return -1;
 	}
 	return 0;
@@ -259,6 +234,31 @@ int comm_share(struct comm *c, void *x, size_t bytes, struct err *e)
 	if (c)
 		c->seconds += clock_seconds() - since;
 	return rc;
+}
+
+int comm_agree(struct comm *c, int rc, struct err *e)
+{
+	struct err *all;
+
+	if (!c)
+		return rc;
+	all = mem_zalloc((size_t)c->size, sizeof *all);
+	if (rc)
+		all[c->rank] = *e;
+	*e = (struct err){0};
+	rc = comm_gather(c, all, sizeof *all, e);
+	for (int r = 0; r < c->size && !rc; r++)
+		if (all[r].code) {
+			c->together = 1;
+			rc = err_set(e, all[r].code, "rank %d: %.900s", r, all[r].msg);
+		}
+	mem_free(all);
+	return rc;
+}
+
+int comm_has_failed_together(const struct comm *c)
+{
+	return c && c->together;
 }
 
 void comm_close(struct comm *c)

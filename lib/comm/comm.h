@@ -20,11 +20,10 @@
 
 struct comm;
 
-/* Join the ranks that were started together, if this process is one of several started by mpirun, or by srun with PMIx: 0, and *c is NULL if it is
- * not. timeout: seconds that a rank may take to answer. ERR_UNAVAILABLE if MPI's engine is not installed or cannot start. ERR_USAGE if the number of
- * ranks is no power of two. Leave with comm_close. */
-int comm_open(struct comm **c, double timeout, struct err *e);
-/* The same by an engine of the caller's, which has not been started. */
+/* Join the ranks that were started together with this process, by the engine in a shared object. timeout: seconds that a rank may take to answer.
+ * ERR_UNAVAILABLE if the engine cannot be loaded or started. ERR_USAGE if the number of ranks is no power of two. Leave with comm_close. */
+struct comm *comm_open(const char *engine_path, double timeout, struct err *e);
+/* The same by an engine that is loaded and has not been started. */
 struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, struct err *e);
 /* Waits until all ranks have come here. NULL is allowed. */
 void comm_close(struct comm *c);
@@ -45,9 +44,11 @@ int comm_gather(struct comm *c, void *all, size_t bytes, struct err *e);
 /* Every rank gets the bytes of rank 0. */
 int comm_share(struct comm *c, void *x, size_t bytes, struct err *e);
 
-/* Say that all ranks have come to the same end and know it: after it, comm_close may be called although the training failed. */
-void comm_settle(struct comm *c);
-int comm_settled(const struct comm *c);
+/* Every rank says whether it has failed: rc is 0, or negative and e holds the error. If any has, all fail: 0, or -1 and e is the error of the first
+ * that failed, beginning with "rank R: ". Then all know it, and leave by comm_close. Without other ranks it returns rc and leaves e alone. */
+int comm_agree(struct comm *c, int rc, struct err *e);
+/* Whether the last comm_agree failed. */
+int comm_has_failed_together(const struct comm *c);
 
 /* Bytes sent so far by this rank, and the seconds spent in collective calls. */
 uint64_t comm_sent(const struct comm *c);

@@ -20,7 +20,7 @@ struct comm_engine {
 	/* Leave the other ranks, once all of them are ready to. */
 	void (*stop)(void);
 	/* End all ranks at once, this process with `code`. Does not return. */
-	void (*end)(int code);
+	__attribute__((noreturn)) void (*end)(int code);
 };
 
 /* The one symbol of an engine's shared object. */

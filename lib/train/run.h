@@ -62,14 +62,14 @@ struct trainer {
 	int64_t nonfinite_index[NONFINITE_NAMED];
 };
 
-/* Several ranks (train/ranks.c); without them there is nothing to agree on, and this process is the first rank. */
+/* Several ranks (train/rankstate.c); without them there is nothing to agree on, and this process is the first rank. */
 int is_first_rank(const struct trainer *r);
 int64_t rank_parts(const struct train_options *o); /* parts of a batch that a rank computes */
 int ranks_check(const struct train_options *o, struct err *e);
 /* Compare builds, options and data with rank 0's. ERR_EXISTS, on all ranks, names a rank that differs, and how. */
 int ranks_agree(struct trainer *r, struct err *e);
-/* Every rank returns what rank 0 gives as rc; a negative one is a failure, whose error code e of rank 0 holds. */
-int ranks_share_result(struct comm *c, int rc, struct err *e);
+/* Every rank returns what rank 0 gives as `done`; -1 on all ranks if any gives a negative one, with its error in e. */
+int ranks_share_done(struct comm *c, int done, struct err *e);
 /* *any becomes 1 if `mine` is not 0 on any rank. */
 int ranks_any(struct comm *c, int mine, int *any, struct err *e);
 /* Take over rank 0's weights, averages, moments and counts. */

@@ -317,7 +317,7 @@ static int begin_weights(struct trainer *r, struct err *e)
 	if (rc > 0 && s->step)
 		train_say(r, "continuing from step %" PRId64 " of %" PRId64, s->step, r->steps);
 	rc = rc < 0 || (!rc && init_weights(r, e)) ? -1 : 0;
-	if (ranks_share_result(r->o->comm, rc, e) || ranks_share_state(r, e))
+	if (ranks_share_done(r->o->comm, rc, e) || ranks_share_state(r, e))
 		return -1;
 	trainer_bind(r, s->values);
 	update_begin(&r->update, s);
@@ -394,7 +394,8 @@ static void say_what_is_left(const struct trainer *r, struct err *e)
 	mem_free(steps);
 }
 
-static int train(struct trainer *r, struct err *e)
+/* What can fail on one rank alone: its data and its memory. */
+static int prepare(struct trainer *r, struct err *e)
 {
 	struct train_plan plan;
 
@@ -402,10 +403,22 @@ static int train(struct trainer *r, struct err *e)
 		return -1;
 	trainer_record(r);
 	trainer_plan(r, &plan);
-	if (trainer_fits(r, &plan, e))
+	if (trainer_fits(r, &plan, e) || allocate(r, e))
+		return -1;
+	return is_first_rank(r) ? dir_make(r->train_dir, e) : 0;
+}
+
+static int train(struct trainer *r, struct err *e)
+{
+	int rc;
+
+	if (comm_agree(r->o->comm, prepare(r, e), e))
 		return -1;
 	r->peak = r->device->peak_flops ? r->device->peak_flops(r->device) * comm_size(r->o->comm) : NAN; /* of as many alike */
-	if (allocate(r, e) || (is_first_rank(r) && dir_make(r->train_dir, e)) || begin_weights(r, e) || begin_loader(r, e) || open_log(r, e))
+	if (begin_weights(r, e))
+		return -1;
+	rc = begin_loader(r, e) || open_log(r, e) ? -1 : 0;
+	if (comm_agree(r->o->comm, rc, e))
 		return -1;
 	if (r->o->profile)
 		r->profile = profile_new(r->device);
@@ -494,12 +507,14 @@ int train_run(const struct train_options *asked, struct device *device, const st
 	int rc = -1, done, mine;
 
 	r.train_dir = path_join(o->out, "train");
-	if (check_options(o, e) || manifest_hash(&r, e) || (o->experts && device_set_precision(device, o->precision, e)) ||
-	    open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e))
+	rc = check_options(o, e) || manifest_hash(&r, e) || (o->experts && device_set_precision(device, o->precision, e)) ||
+	             open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e)
+	         ? -1
+	         : 0;
+	rc = comm_agree(o->comm, rc, e) || ranks_agree(&r, e) ? -1 : 0;
+	if (rc)
 		goto out;
-	if (ranks_agree(&r, e))
-		goto out;
-	done = ranks_share_result(o->comm, is_first_rank(&r) ? begin_run(&r, e) : 0, e);
+	done = ranks_share_done(o->comm, is_first_rank(&r) ? begin_run(&r, e) : 0, e);
 	rc = done ? (done > 0 ? 0 : -1) : train(&r, e);
 out:
 	mine = r.lock.path && !runlock_check(&r.lock, NULL);

@@ -25,22 +25,21 @@ int ranks_check(const struct train_options *o, struct err *e)
 
 	if (ranks == 1 || (o->accumulate % ranks == 0 && !(parts & (parts - 1))))
 		return 0;
-	return err_set(e, ERR_USAGE, "--accumulate %lld: on %lld ranks the number of parts must be %lld times a power of two", (long long)o->accumulate,
-	               (long long)ranks, (long long)ranks);
+	return err_set(e, ERR_USAGE, "--accumulate %lld: on %lld ranks the number of parts must be %lld times a power of two",
+	               (long long)o->accumulate, (long long)ranks, (long long)ranks);
 }
 
-/* What differs between this rank and rank 0, or NULL. Caller frees with mem_free. */
-static char *difference(const struct trainer *r, const char *build, const char *stamp)
+/* Say how this rank differs from rank 0, if it does. */
+static void say_difference(const struct trainer *r, const char *build, const char *stamp, struct err *e)
 {
 	struct str what = {0};
 
 	if (strcmp(build, DDM_VERSION "\n" DDM_BUILD) != 0)
-		return mem_strdup("it is another build of ddm");
-	if (!strcmp(stamp, r->stamp))
-		return NULL;
-	if (!run_differs(r->stamp, stamp, &what))
-		str_puts(&what, "its stamp");
-	return what.p;
+		err_set(e, ERR_EXISTS, "this is another build of ddm than rank 0's");
+	else if (strcmp(stamp, r->stamp) != 0)
+		err_set(e, ERR_EXISTS, "started with other options or inputs than rank 0: %s",
+		        run_differs(r->stamp, stamp, &what) ? what.p : "its stamp");
+	str_release(&what);
 }
 
 /* Rank 0 shares a text. Caller frees with mem_free. */
@@ -58,49 +57,30 @@ static int share_text(struct comm *c, const char *mine, char **text, struct err 
 
 int ranks_agree(struct trainer *r, struct err *e)
 {
-	enum { SAID = 300 };
 	struct comm *c = r->o->comm;
-	size_t size = (size_t)comm_size(c);
-	char *build = NULL, *stamp = NULL, *all = mem_zalloc(size, SAID), *what = NULL;
-	int rc = -1;
+	char *build = NULL, *stamp = NULL;
+	struct err own = {0};
+	int rc;
 
-	if (!c) {
-		mem_free(all);
+	if (!c)
 		return 0;
-	}
-	if (share_text(c, DDM_VERSION "\n" DDM_BUILD, &build, e) || share_text(c, r->stamp, &stamp, e))
-		goto out;
-	if ((what = difference(r, build, stamp)))
-		snprintf(all + comm_rank(c) * SAID, SAID, "%s", what);
-	if (comm_gather(c, all, SAID, e))
-		goto out;
-	rc = 0;
-	for (size_t i = 0; i < size && !rc; i++)
-		if (all[i * SAID]) {
-			comm_settle(c);
-			rc = err_set(e, ERR_EXISTS, "rank %d was started with other options or inputs than rank 0: %.*s", (int)i, SAID, all + i * SAID);
-		}
-out:
-	mem_free(what);
+	rc = share_text(c, DDM_VERSION "\n" DDM_BUILD, &build, e) || share_text(c, r->stamp, &stamp, e) ? -1 : 0;
+	if (!rc)
+		say_difference(r, build, stamp, &own);
+	if (!rc && comm_agree(c, own.code ? -1 : 0, &own))
+		rc = err_set(e, own.code, "%s", own.msg);
 	mem_free(build);
 	mem_free(stamp);
-	mem_free(all);
 	return rc;
 }
 
-int ranks_share_result(struct comm *c, int rc, struct err *e)
+int ranks_share_done(struct comm *c, int done, struct err *e)
 {
-	int32_t code[2] = {rc, rc < 0 && e ? e->code : 0};
+	int32_t all = done;
 
 	if (!c)
-		return rc;
-	if (comm_share(c, code, sizeof code, e))
-		return -1;
-	if (code[0] < 0)
-		comm_settle(c);
-	if (comm_rank(c) && code[0] < 0)
-		err_set(e, code[1], "rank 0 could not begin: its own message says why");
-	return code[0];
+		return done;
+	return comm_agree(c, done < 0 ? -1 : 0, e) || comm_share(c, &all, sizeof all, e) ? -1 : all;
 }
 
 int ranks_any(struct comm *c, int mine, int *any, struct err *e)

@@ -1,6 +1,6 @@
 /* How the ranks of one training are started: by mpirun or srun, or by this process, which then calls mpirun. */
-#ifndef DDM_COMM_LAUNCH_H
-#define DDM_COMM_LAUNCH_H
+#ifndef DDM_CMD_RANKS_H
+#define DDM_CMD_RANKS_H
 
 #include "core/err.h"
 

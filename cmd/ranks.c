@@ -1,5 +1,5 @@
 /* Starts ranks by mpirun, and finds out whether this process is one. */
-#include "comm/launch.h"
+#include "cmd/ranks.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ int launched_ranks(void)
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (getenv(names[i]))
-			return atoi(getenv(names[i]));
+			return (int)strtol(getenv(names[i]), NULL, 10);
 	return getenv("PMIX_RANK") ? 2 : 1;
 }
 
@@ -34,13 +34,13 @@ char *launch_engine_path(void)
 	if (strrchr(self, '/'))
 		strrchr(self, '/')[1] = 0;
 	for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-		char *path = str_new("%s%sddm-mpi.so", self, below[i]);
+		char *path = str_new("%s%smpi-engine.so", self, below[i]);
 
 		if (n > 0 && !access(path, R_OK))
 			return path;
 		mem_free(path);
 	}
-	return mem_strdup(LIBEXECDIR "/ddm/ddm-mpi.so");
+	return mem_strdup(LIBEXECDIR "/ddm/mpi-engine.so");
 }
 
 static volatile sig_atomic_t child;

@@ -56,6 +56,8 @@ PROG_C = $(if $(filter 0,$(MEDIA)),$(filter-out %/ddm-ingest.c,$(MAIN_C)),$(MAIN
 INGEST_C = $(if $(filter 0,$(MEDIA)),$(wildcard $(SRC)/cmd/ingest_*.c))
 DECODER_C = $(SRC)/cmd/ingest_decoder.c
 DECODER = $(if $(filter 0,$(MEDIA)),,$(B)/ingest-decoder)
+# MPI's engine, which a process loads when it is one of several ranks (lib/comm/engine.h).
+ENGINE = $(if $(filter 1,$(MPI)),$(B)/mpi-engine.so)
 CMD_C = $(filter-out $(MAIN_C) $(INGEST_C) $(DECODER_C),$(wildcard $(SRC)/cmd/*.c))
 CMD_O = $(CMD_C:$(SRC)/%.c=$(B)/%.o)
 PROG_O = $(PROG_C:$(SRC)/%.c=$(B)/%.o) $(if $(DECODER),$(B)/cmd/ingest_decoder.o)
@@ -90,7 +92,7 @@ OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $
 	$(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o $(EMULATED) $(STANDIN_O) \
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o $(B)/tests/cuda/wholestep.o
 
-all: $(LIBS) $(PROGS) $(DECODER)
+all: $(LIBS) $(PROGS) $(DECODER) $(ENGINE)
 tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so standin
 
 $(B)/libddm.a: $(LIB_O)
@@ -150,7 +152,12 @@ $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 $(DECODER): $(B)/cmd/ingest_decoder.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(MEDIA_LIBS) $(LDLIBS)
-$(B)/cmd/ingest_child.o: EXTRA = -DLIBEXECDIR='"$(LIBEXECDIR)"'
+$(B)/mpi-engine.so: $(SRC)/lib/comm/mpi/engine.c $(SRC)/lib/comm/engine.h $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	$(Q)$(CC) $(filter-out -MD -MP -fPIE,$(ALL_CFLAGS)) $(MPI_CFLAGS) -fPIC -fvisibility=hidden -shared $(filter-out -pie,$(LDFLAGS)) \
+		-o $@ $< $(MPI_LIBS)
+$(B)/cmd/ingest_child.o $(B)/cmd/ranks.o: EXTRA = -DLIBEXECDIR='"$(LIBEXECDIR)"'
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
 EMULATING = $(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
@@ -337,7 +344,7 @@ fuzz:
 
 fuzzers: $(FUZZERS)
 
-INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS))) $(DECODER:$(B)/%=$(DESTDIR)$(LIBEXECDIR)/ddm/%)
+INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS))) $(foreach p,$(DECODER) $(ENGINE),$(p:$(B)/%=$(DESTDIR)$(LIBEXECDIR)/ddm/%))
 INSTALL_MAN = $(foreach p,$(wildcard $(SRC)/man/*.[157]),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
 INSTALL_SHARE = $(DESTDIR)$(DATADIR)/fetch-weights $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(wildcard $(SRC)/share/*/*))
 
@@ -365,7 +372,7 @@ install-lib: $(B)/libddm.a
 
 install: all completion install-lib
 	$(Q)$(foreach p,$(PROGS),install -D -m 755 $(p) $(DESTDIR)$(BINDIR)/$(notdir $(p)) &&) :
-	$(Q)$(foreach p,$(DECODER),install -D -m 755 $(p) $(DESTDIR)$(LIBEXECDIR)/ddm/$(notdir $(p)) &&) :
+	$(Q)$(foreach p,$(DECODER) $(ENGINE),install -D -m 755 $(p) $(DESTDIR)$(LIBEXECDIR)/ddm/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/man/*.[157]),\
 		install -D -m 644 $(p) $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/share/*/*),\
@@ -381,7 +388,7 @@ dist:
 	@echo ddm-$(VERSION).tar.gz
 
 clean:
-	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder ddm-*)
+	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder mpi-engine.so ddm-*)
 
 distclean: clean
 	rm -rf $(B)

@@ -12,7 +12,9 @@ extern const struct option training_options[];
 void training_catch_signals(const char *program, int64_t seconds);
 /* Hooks that print progress on stderr (quiet: only errors and warnings) and stop the run once cmd_signal is set. */
 struct train_hooks training_hooks(int quiet);
-/* Train, or with --plan print the plan. */
+/* Keep the command as it was given, for --ranks; call it before the options are parsed. */
+void training_keep_command(int argc, char **argv);
+/* Train, or with --plan print the plan. With --ranks, or as one of several ranks, it ends the process if the ranks cannot end together. */
 void training_run(struct train_options *o, struct err *e);
 
 #endif

@@ -12,13 +12,13 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	int bf16 = device_stores_bf16(r->device, (enum precision)o->precision);
 	struct device_memory m = {0};
 	struct frozen_bytes experts = {0};
-	uint64_t loading = loader_bytes(r->data, o->batch, LOADER_AHEAD); /* prefetched batches, on the host */
+	uint64_t loading = loader_bytes(r->data, r->parts * r->part, LOADER_AHEAD); /* prefetched batches, on the host */
 
 	if (r->frozen)
 		experts = frozen_bytes(r->frozen, r->part);
 	memset(p, 0, sizeof *p);
 	p->weights = (sizeof(float) + (bf16 ? sizeof(uint16_t) : 0)) * (uint64_t)r->params.total;
-	p->gradients = update_bytes(&r->params, o->accumulate);
+	p->gradients = update_bytes(&r->params, rank_parts(o), o->comm);
 	p->optimizer = state_bytes(&r->params, o->keep_best && r->held, bf16, o->offload) - p->weights + update_mask_bytes(&r->params) +
 	               update_lane_bytes(&r->params, o->offload);
 	p->optimizer += o->optimizer == OPTIMIZER_MUON ? muon_bytes(&r->params, r->device) : 0;

@@ -82,6 +82,8 @@ static int check_options(const struct train_options *o, struct err *e)
 {
 	if (o->batch < 1 || o->accumulate < 1 || o->batch % o->accumulate)
 		return err_set(e, ERR_USAGE, "a batch of %" PRId64 " samples cannot be split into %" PRId64 " equal parts", o->batch, o->accumulate);
+	if (ranks_check(o, e))
+		return -1;
 	if (o->steps < 0 || (o->steps == 0 && !(o->epochs > 0)))
 		return err_set(e, ERR_USAGE, "the number of steps or of epochs is missing");
 	if (o->optimizer == OPTIMIZER_USUAL)
@@ -250,6 +252,7 @@ static int open_data(struct trainer *r, struct err *e)
 	r->steps = o->steps ? o->steps : (int64_t)ceil(o->epochs * (double)info->count / (double)o->batch);
 	r->validate_every = o->validate_every ? o->validate_every : r->steps / 20 > 0 ? r->steps / 20 : 1;
 	r->part = o->batch / o->accumulate;
+	r->parts = rank_parts(o);
 	return fit_network(r, e) || null_text_open(r, e) ? -1 : 0;
 }
 
@@ -275,7 +278,7 @@ static int allocate(struct trainer *r, struct err *e)
 		return -1;
 	r->state.optimizer = r->o->optimizer;
 	if (noised_init(&r->noised, r->device, r->part, &r->net, r->objective.def.loss, e) ||
-	    update_init(&r->update, &r->state, r->o->accumulate, tape_data(r->loss.tape, r->loss.loss), r->part, e) || put_loss_seeds(r, e))
+	    update_init(&r->update, &r->state, r->parts, tape_data(r->loss.tape, r->loss.loss), r->part, r->o->comm, e) || put_loss_seeds(r, e))
 		return -1;
 	tape_bind_bf16(r->loss.tape, r->state.rounded);
 	tape_bind(r->loss.tape, r->loss.dloss, r->dloss);
@@ -308,14 +311,15 @@ static int init_weights(struct trainer *r, struct err *e)
 static int begin_weights(struct trainer *r, struct err *e)
 {
 	struct train_state *s = &r->state;
-	int rc = checkpoint_load(r->train_dir, s, r->stamp, r->extended, say_damaged, r, e);
+	int rc = !is_first_rank(r) ? 1 : checkpoint_load(r->train_dir, s, r->stamp, r->extended, say_damaged, r, e);
 
 	if (rc > 0 && r->extending && s->step >= r->steps)
 		return err_set(e, ERR_USAGE, "%s is at step %" PRId64 " already, and --extend asks for only %" PRId64 " steps in all", r->o->out,
 		               s->step, r->steps);
-	if (rc > 0)
+	if (rc > 0 && s->step)
 		train_say(r, "continuing from step %" PRId64 " of %" PRId64, s->step, r->steps);
-	if (rc < 0 || (!rc && init_weights(r, e)))
+	rc = rc < 0 || (!rc && init_weights(r, e)) ? -1 : 0;
+	if (ranks_share_done(r->o->comm, rc, e) || ranks_share_state(r, e))
 		return -1;
 	trainer_bind(r, s->values);
 	update_begin(&r->update, s);
@@ -331,6 +335,8 @@ static int begin_loader(struct trainer *r, struct err *e)
 	                           .null_text = r->null_text,
 	                           .null_rows = r->null_rows,
 	                           .first = r->state.step,
+	                           .from = comm_rank(r->o->comm) * r->parts * r->part,
+	                           .count = r->parts * r->part,
 	                           .ahead = pool_threads(r->device->pool) > 1 ? LOADER_AHEAD : 0};
 	double half = r->o->ema_half_life ? r->o->ema_half_life : (double)r->steps / 20;
 
@@ -341,8 +347,11 @@ static int begin_loader(struct trainer *r, struct err *e)
 
 static int open_log(struct trainer *r, struct err *e)
 {
-	char *path = path_join(r->o->out, "train.jsonl");
+	char *path;
 
+	if (!is_first_rank(r))
+		return 0;
+	path = path_join(r->o->out, "train.jsonl");
 	r->log = trainlog_open(path, r->state.step, &r->past, e);
 	mem_free(path);
 	return r->log < 0 ? -1 : 0;
@@ -387,7 +396,8 @@ static void say_what_is_left(const struct trainer *r, struct err *e)
 	mem_free(steps);
 }
 
-static int train(struct trainer *r, struct err *e)
+/* What can fail on one rank alone: its data and its memory. */
+static int prepare(struct trainer *r, struct err *e)
 {
 	struct train_plan plan;
 
@@ -395,10 +405,22 @@ static int train(struct trainer *r, struct err *e)
 		return -1;
 	trainer_record(r);
 	trainer_plan(r, &plan);
-	if (trainer_fits(r, &plan, e))
+	if (trainer_fits(r, &plan, e) || allocate(r, e))
 		return -1;
-	r->peak = r->device->peak_flops ? r->device->peak_flops(r->device) : NAN;
-	if (allocate(r, e) || dir_make(r->train_dir, e) || begin_weights(r, e) || begin_loader(r, e) || open_log(r, e))
+	return is_first_rank(r) ? dir_make(r->train_dir, e) : 0;
+}
+
+static int train(struct trainer *r, struct err *e)
+{
+	int rc;
+
+	if (comm_agree(r->o->comm, prepare(r, e), e))
+		return -1;
+	r->peak = r->device->peak_flops ? r->device->peak_flops(r->device) * comm_size(r->o->comm) : NAN; /* of as many alike */
+	if (begin_weights(r, e))
+		return -1;
+	rc = begin_loader(r, e) || open_log(r, e) ? -1 : 0;
+	if (comm_agree(r->o->comm, rc, e))
 		return -1;
 	if (r->o->profile)
 		r->profile = profile_new(r->device);
@@ -416,6 +438,8 @@ static int train(struct trainer *r, struct err *e)
 	}
 	if (r->profile && r->hooks && r->hooks->say)
 		profile_table(r->profile, r->hooks->say, r->hooks->arg);
+	if (!is_first_rank(r))
+		return 0;
 	if (runlock_check(&r->lock, e) || publish(r, e) || runlock_check(&r->lock, e))
 		return -1;
 	log_end(r);
@@ -457,6 +481,26 @@ static struct train_options settled(const struct train_options *o, const struct 
 	return own;
 }
 
+/* Take the lock and look whether the run is finished: 1 it is, 0 it is not, -1 on failure. A finished run needs no lock and is left alone. It is
+ * checked again under the lock, as another process may have finished it meanwhile. */
+static int begin_run(struct trainer *r, struct err *e)
+{
+	const struct train_options *o = r->o;
+	int done;
+
+	if (o->extend && !path_exists(r->train_dir))
+		return err_set(e, ERR_NOINPUT, "%s: no such folder: --extend continues a run that was started without it", r->train_dir);
+	done = already_done(r, e);
+	if (!done && (dir_make(o->out, e) || runlock_take(&r->lock, o->out, e)))
+		return -1;
+	done = done ? done : already_done(r, e);
+	if (!done && o->extend && extend_open(r, e))
+		return -1;
+	if (done > 0)
+		train_say(r, "%s is finished; nothing to do", o->out);
+	return done;
+}
+
 int train_run(const struct train_options *asked, struct device *device, const struct train_hooks *hooks, struct err *e)
 {
 	const struct train_options own = settled(asked, device), *o = &own;
@@ -465,21 +509,11 @@ int train_run(const struct train_options *asked, struct device *device, const st
 	int rc = -1, done, mine;
 
 	r.train_dir = path_join(o->out, "train");
-	if (check_options(o, e) || manifest_hash(&r, e) || open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e))
+	rc = check_options(o, e) || manifest_hash(&r, e) || open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e) ? -1 : 0;
+	rc = comm_agree(o->comm, rc, e) || ranks_agree(&r, e) ? -1 : 0;
+	if (rc)
 		goto out;
-	if (o->extend && !path_exists(r.train_dir)) {
-		err_set(e, ERR_NOINPUT, "%s: no such folder: --extend continues a run that was started without it", r.train_dir);
-		goto out;
-	}
-	/* A finished run needs no lock and is left alone. It is checked again under the lock, as another process may have finished it meanwhile. */
-	done = already_done(&r, e);
-	if (!done && (dir_make(o->out, e) || runlock_take(&r.lock, o->out, e)))
-		goto out;
-	done = done ? done : already_done(&r, e);
-	if (!done && o->extend && extend_open(&r, e))
-		goto out;
-	if (done > 0)
-		train_say(&r, "%s is finished; nothing to do", o->out);
+	done = ranks_share_done(o->comm, is_first_rank(&r) ? begin_run(&r, e) : 0, e);
 	rc = done ? (done > 0 ? 0 : -1) : train(&r, e);
 out:
 	mine = r.lock.path && !runlock_check(&r.lock, NULL);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "core/clock.h"
 #include "core/option.h"
 #include "file/stamp.h"
@@ -87,6 +88,7 @@ struct train_options {
 	int64_t sample_every; /* 0: never */
 	int64_t log_every;
 	int profile;
+	struct comm *comm;   /* the ranks that train together, each calling train_run with the same options; NULL: this process alone. Borrowed */
 	const char *program; /* for the stamp */
 };
 
@@ -137,7 +139,11 @@ struct train_plan {
 /* Estimate what a run needs, without running it. */
 int train_plan(const struct train_options *o, struct device *device, struct train_plan *plan, struct err *e);
 
-/* Train on a device of DT_F32 that computes in the requested precision; its pool also loads the data. 0: finished, now or before. -1 with
+/* With a comm of R ranks each computes accumulate / R of the parts of a batch, which must be a power of two of them (ERR_USAGE). The result is the
+ * same bytes as that of one process with the same accumulate. Rank 0 alone reads and writes OUT. ERR_EXISTS if the ranks were given other
+ * options or data.
+ *
+ * Train on a device of DT_F32 that computes in the requested precision; its pool also loads the data. 0: finished, now or before. -1 with
  * ERR_AGAIN: interrupted, checkpoint published; ERR_EXISTS: OUT is locked, or holds something made with other options;
  * ERR_DIVERGED; ERR_USAGE: impossible request; ERR_DATA: the shards do not fit; ERR_UNAVAILABLE: device lost. */
 int train_run(const struct train_options *o, struct device *device, const struct train_hooks *hooks, struct err *e);

@@ -1,0 +1,119 @@
+/* Starts ranks by mpirun, and finds out whether this process is one. */
+#include "cmd/ranks.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+
+extern char **environ;
+
+int launched_ranks(void)
+{
+	static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (getenv(names[i]))
+			return (int)strtol(getenv(names[i]), NULL, 10);
+	return getenv("PMIX_RANK") ? 2 : 1;
+}
+
+char *launch_engine_path(void)
+{
+	static const char *const below[] = {"", "../libexec/ddm/"};
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+	self[n < 0 ? 0 : n] = 0;
+	if (strrchr(self, '/'))
+		strrchr(self, '/')[1] = 0;
+	for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+		char *path = str_new("%s%smpi-engine.so", self, below[i]);
+
+		if (n > 0 && !access(path, R_OK))
+			return path;
+		mem_free(path);
+	}
+	return mem_strdup(LIBEXECDIR "/ddm/mpi-engine.so");
+}
+
+static volatile sig_atomic_t child;
+
+static void pass_on(int sig)
+{
+	int error = errno;
+
+	(void)sig;
+	if (child > 0)
+		kill((pid_t)child, SIGUSR1);
+	errno = error;
+}
+
+static void catch_signals(void)
+{
+	static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+	struct sigaction act = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+
+	sigfillset(&act.sa_mask);
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		sigaction(signals[i], &act, NULL);
+}
+
+/* argv of mpirun; the strings are borrowed but for the number. More ranks than processors are allowed. */
+static char **command(int ranks, int bound, char **argv, char **number, char *self)
+{
+	int n = 0, at = 0;
+	char **args;
+
+	while (argv[n])
+		n++;
+	args = mem_zalloc((size_t)n + 16, sizeof *args);
+	*number = str_new("%d", ranks);
+	args[at++] = "mpirun";
+	args[at++] = "-n";
+	args[at++] = *number;
+	args[at++] = "--oversubscribe";
+	if (!bound) {
+		args[at++] = "--bind-to";
+		args[at++] = "none";
+	}
+	args[at++] = self;
+	for (int i = 1; i < n; i++) {
+		if (!strcmp(argv[i], "--ranks"))
+			i++;
+		else if (strncmp(argv[i], "--ranks=", 8) != 0)
+			args[at++] = argv[i];
+	}
+	return args;
+}
+
+int launch_ranks(int ranks, int bound, char **argv, struct err *e)
+{
+	char self[4096], *number, **args;
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	pid_t pid;
+	int status = 0, failed;
+
+	self[n < 0 ? 0 : n] = 0;
+	if (geteuid() == 0) { /* Open MPI asks root for both */
+		setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+		setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+	}
+	args = command(ranks, bound, argv, &number, self);
+	catch_signals();
+	failed = posix_spawnp(&pid, args[0], NULL, NULL, args, environ);
+	mem_free(args);
+	mem_free(number);
+	if (failed)
+		return err_set(e, ERR_UNAVAILABLE, "--ranks %d: cannot start mpirun: %s; Debian has it in openmpi-bin", ranks, strerror(failed));
+	child = pid;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

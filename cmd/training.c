@@ -8,14 +8,17 @@
 #include "cmd/opendevice.h"
 #include "data/operand.h"
 
-static int64_t threads, grace;
+static int64_t threads;
+static double grace, max_time; /* seconds; 0: no limit */
 static const char *device_name;
 static int plan, quiet;
 
 const struct option training_options[] = {
     OPTION_GROUP("Validation, checkpoints, log"),
-    {"--grace", .type = OPTION_INT, .value = &grace, .lo = 1, .hi = 1000000, .arg = "SECONDS",
-     .help = "time limit for the checkpoint that a signal asks for", .said = "default: any time", OPTION_ALWAYS},
+    {"--grace", .type = OPTION_DURATION, .value = &grace, .lo = 1, .hi = 1e6, .arg = "TIME",
+     .help = "time limit for the checkpoint of a signal that ends the run: 90s", .said = "default: any time", OPTION_ALWAYS},
+    {"--max-time", .type = OPTION_DURATION, .value = &max_time, .lo = 1, .hi = 1e9, .arg = "TIME",
+     .help = "stop with a checkpoint before the program has run this long: 4h", .said = "default: no limit", OPTION_ALWAYS},
     OPTION_GROUP("Machine"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
      .said = "default: all processors that it may use", OPTION_ALWAYS},
@@ -51,13 +54,15 @@ void training_run(struct train_options *o, struct err *e)
 	struct pool *pool;
 	struct device *device;
 
+	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
+	if (!plan)
+		training_catch_signals(o->program, grace);
 	if (train_resolve(o, e) || operand_shards(o->shards, e) || !(pool = pool_new((int)threads, e)))
 		return;
 	device = open_device(device_name, pool, e);
 	if (device && plan) {
 		show_plan(o, device, e);
 	} else if (device) {
-		training_catch_signals(o->program, grace);
 		train_run(o, device, &hooks, e);
 	}
 	device_free(device);

@@ -53,6 +53,8 @@ struct trainer {
 	double mark;    /* clock at the last log line of this process */
 	int64_t marked; /* the step of that line */
 	double last_norm;
+	double save_s; /* the longest that a checkpoint took; until one is written, an estimate */
+	int64_t asked; /* the step of a checkpoint that hooks->save asked for and that is not complete yet; 0: none */
 	int warned_uncaptured, warned_skipped, warned_more;
 	int nonfinite; /* samples with NaN or infinity warned of, and their keys */
 	const struct dataset *nonfinite_set[NONFINITE_NAMED];
@@ -76,6 +78,9 @@ int trainer_forward(struct trainer *r, int64_t n, const struct clean *clean, str
 
 /* Bind the tape to these weights (total). */
 void trainer_bind(struct trainer *r, float *values);
+
+/* Whether hooks->stop asks for the end of the run. */
+int trainer_is_stopped(const struct trainer *r);
 
 /* Pass a line of information to the user. */
 void train_say(const struct trainer *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -188,16 +188,20 @@ static void prune(struct trainer *r, int64_t step)
 static int end_background(struct trainer *r, int64_t *saved, struct err *e)
 {
 	struct err why = {0};
+	double seconds;
 	int64_t step;
-	int rc = checkpoint_writer_end(&r->writer, &step, &why);
+	int rc = checkpoint_writer_end(&r->writer, &step, &seconds, &why);
 
 	if (rc > 0)
 		return 0;
+	r->save_s = fmax(r->save_s, seconds);
 	if (runlock_check(&r->lock, e))
 		return -1;
 	if (!rc) {
 		prune(r, step);
 		*saved = step;
+		if (step == r->asked)
+			train_say(r, "step %" PRId64 " of %" PRId64 " is saved", step, r->steps);
 		return 0;
 	}
 	train_warn(r, why.msg);
@@ -212,11 +216,6 @@ static void draw(struct trainer *r)
 
 	if (sample_grid(r, &why))
 		train_warn(r, why.msg);
-}
-
-static int is_stopped(const struct trainer *r)
-{
-	return r->hooks && r->hooks->stop && *r->hooks->stop;
 }
 
 /* Save the current state: in the background, or, if it must be saved, before this returns. *saved becomes the step of the last checkpoint that is
@@ -239,16 +238,54 @@ static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 	return 0;
 }
 
-/* Stop between two steps: save a checkpoint unless the current step has one. */
-static int end_early(struct trainer *r, int64_t saved, struct err *e)
+/* Stop between two steps: save a checkpoint unless the current step has one. `why` begins the message. */
+static int end_early(struct trainer *r, const char *why, int64_t saved, struct err *e)
 {
 	int64_t step = r->state.step;
 
 	if (end_background(r, &saved, e) || (step != saved && save(r, 1, &saved, e)))
 		return -1;
 	if (!step)
-		return err_set(e, ERR_AGAIN, "interrupted before the first step: run the same command again");
-	return err_set(e, ERR_AGAIN, "interrupted; step %" PRId64 " of %" PRId64 " is saved: run the same command again", step, r->steps);
+		return err_set(e, ERR_AGAIN, "%s before the first step: run the same command again", why);
+	return err_set(e, ERR_AGAIN, "%s; step %" PRId64 " of %" PRId64 " is saved: run the same command again", why, step, r->steps);
+}
+
+/* The turns of the loop in this process: a step each, with the validation after it, without the wait for a checkpoint. */
+struct turns {
+	int64_t n;
+	double total, longest; /* seconds */
+};
+
+static void count_turn(struct turns *t, double seconds)
+{
+	t->n++;
+	t->total += seconds;
+	t->longest = fmax(t->longest, seconds);
+}
+
+/* Bytes a second; assumed of a disk until it has written a checkpoint of this run. */
+#define ASSUMED_DISK_SPEED 1e8
+
+/* Whether there is no time for another step. Before the deadline the device has to finish the steps submitted to it, and two checkpoints have to be
+ * written: the last one, and before it the one that may be in the background. */
+static int is_late(const struct trainer *r, const struct turns *t)
+{
+	double pending;
+
+	if (!r->hooks || !r->hooks->deadline || !t->n)
+		return 0;
+	pending = (double)r->update.count * t->total / (double)t->n;
+	return clock_seconds() + t->longest + pending + 2 * r->save_s > r->hooks->deadline;
+}
+
+/* Whether a checkpoint is asked for. The request is withdrawn before the state is saved, so that a later one finds the later state. */
+static int is_asked_for(struct trainer *r)
+{
+	if (!r->hooks || !r->hooks->save || !*r->hooks->save)
+		return 0;
+	*r->hooks->save = 0;
+	r->asked = r->state.step;
+	return 1;
 }
 
 static int run_steps(struct trainer *r, struct err *e)
@@ -256,15 +293,19 @@ static int run_steps(struct trainer *r, struct err *e)
 	const struct train_options *o = r->o;
 	struct train_state *s = &r->state;
 	double since = clock_seconds();
+	struct turns turns = {0};
 	int64_t saved = s->step;
 
+	r->save_s = (double)state_bytes(&r->params, s->best != NULL, 0, 0) / ASSUMED_DISK_SPEED;
 	while (s->step < r->steps) {
-		double val_loss = NAN;
+		double val_loss = NAN, began = clock_seconds();
 		json_t *detail = NULL;
-		int failed, last, validated;
+		int failed, last, validated, asked;
 
-		if (is_stopped(r))
-			return end_early(r, saved, e);
+		if (trainer_is_stopped(r))
+			return end_early(r, "interrupted", saved, e);
+		if (is_late(r, &turns))
+			return end_early(r, "out of time", saved, e);
 		if (checkpoint_writer_has_finished(&r->writer) && end_background(r, &saved, e))
 			return -1;
 		device_range(r->device, "step");
@@ -286,7 +327,10 @@ static int run_steps(struct trainer *r, struct err *e)
 			log_step(r, s->step, val_loss, detail);
 		if (due(s->step, o->sample_every))
 			draw(r);
-		if (last || due(s->step, o->checkpoint.steps) || (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds)) {
+		count_turn(&turns, clock_seconds() - began);
+		asked = is_asked_for(r);
+		if (last || asked || due(s->step, o->checkpoint.steps) ||
+		    (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds)) {
 			if (save(r, last, &saved, e))
 				return -1;
 			since = clock_seconds();
@@ -301,7 +345,7 @@ static int run_steps(struct trainer *r, struct err *e)
 int train_steps(struct trainer *r, struct err *e)
 {
 	int rc = run_steps(r, e);
-	int64_t saved;
+	int64_t saved = 0;
 
 	/* After an error the checkpoint in the background is still good. */
 	end_background(r, &saved, NULL);

@@ -385,11 +385,36 @@ static void say_what_is_left(const struct trainer *r, struct err *e)
 	mem_free(steps);
 }
 
+/* The fn of a struct progress. */
+static int says_stop(void *arg, const char *what, int64_t done, int64_t total)
+{
+	const struct trainer *r = arg;
+
+	(void)what, (void)done, (void)total;
+	return trainer_is_stopped(r);
+}
+
+/* Open the data; their hashes, which can take minutes, are not computed to the end if the run is stopped. */
+static int open_data_unless_stopped(struct trainer *r, struct err *e)
+{
+	struct progress progress = {says_stop, r};
+	int rc;
+
+	pool_set_progress(r->device->pool, &progress);
+	rc = open_data(r, e);
+	pool_set_progress(r->device->pool, NULL);
+	if (rc && e && e->code == ERR_AGAIN) {
+		*e = (struct err){0};
+		err_set(e, ERR_AGAIN, "interrupted before training began: run the same command again");
+	}
+	return rc;
+}
+
 static int train(struct trainer *r, struct err *e)
 {
 	struct train_plan plan;
 
-	if (device_set_precision(r->device, r->o->precision, e) || open_data(r, e))
+	if (device_set_precision(r->device, r->o->precision, e) || open_data_unless_stopped(r, e))
 		return -1;
 	trainer_record(r);
 	trainer_plan(r, &plan);

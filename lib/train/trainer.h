@@ -121,6 +121,9 @@ struct train_hooks {
 	void (*warn)(void *arg, const char *line);            /* a failure that does not end the run: a checkpoint is damaged or cannot be saved */
 	void *arg;
 	volatile sig_atomic_t *stop; /* non-zero: finish the step, publish a checkpoint, return ERR_AGAIN */
+	volatile sig_atomic_t *save; /* non-zero: set to 0, and write a checkpoint after the step; training goes on. NULL: never */
+	/* Of clock_seconds(): stop as by `stop`, early enough for the checkpoint to be complete by then, but after at least one step. 0: none. */
+	double deadline;
 };
 
 struct train_plan {

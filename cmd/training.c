@@ -37,6 +37,7 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 	if (train_plan(o, device, &p, e))
 		return -1;
 	printf("parameters\t%" PRId64 "\nsamples\t%" PRId64 "\nsteps\t%" PRId64 "\n", p.parameters, p.samples, p.steps);
+	printf("batch\t%" PRId64 "\naccumulate\t%" PRId64 "\n", o->batch, p.accumulate);
 	printf("gflop_per_image\t%.6g\n", p.flops_per_sample * 1e-9);
 	printf("weights_bytes\t%" PRIu64 "\ngradients_bytes\t%" PRIu64 "\noptimizer_bytes\t%" PRIu64 "\n", p.weights, p.gradients, p.optimizer);
 	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations, p.scratch, p.batches);

@@ -73,6 +73,9 @@ void trainer_plan(const struct trainer *r, struct train_plan *p);
 /* ERR_NOMEM if the device lacks the memory that p needs; the message says how much is missing and which change of options would fit. */
 int trainer_fits(const struct trainer *r, const struct train_plan *p, struct err *e);
 
+/* The smallest number of parts of a batch with which the recorded run fits the free memory of the device; 1 if none does. */
+int64_t trainer_parts(const struct trainer *r);
+
 /* Run the batch in r->noised, of n clean samples, forward to the loss. -1 only if frozen experts cannot be run. */
 int trainer_forward(struct trainer *r, int64_t n, const struct clean *clean, struct err *e);
 
@@ -119,6 +122,8 @@ void options_stamp(struct stamp *s, const struct train_options *o);
 /* Prepare to extend a run: the checkpoints in OUT/train determine the stamp. ERR_NOINPUT if there is nothing to extend, ERR_EXISTS if its options
  * differ in more than the length. */
 int extend_open(struct trainer *r, struct err *e);
+/* The stamp of the run in OUT, finished or begun; caller json_decref()s. NULL: there is none. */
+json_t *run_begun(const struct train_options *o);
 /* Whether two stamps, each one line of JSON, are of runs of the same length. */
 int extend_same_length(const char *now, const char *line);
 

@@ -80,7 +80,7 @@ static int check_target(const struct train_options *o, struct err *e)
 
 static int check_options(const struct train_options *o, struct err *e)
 {
-	if (o->batch < 1 || o->accumulate < 1 || o->batch % o->accumulate)
+	if (o->batch < 1 || o->accumulate < 0 || (o->accumulate && o->batch % o->accumulate))
 		return err_set(e, ERR_USAGE, "a batch of %" PRId64 " samples cannot be split into %" PRId64 " equal parts", o->batch, o->accumulate);
 	if (o->steps < 0 || (o->steps == 0 && !(o->epochs > 0)))
 		return err_set(e, ERR_USAGE, "the number of steps or of epochs is missing");
@@ -480,15 +480,54 @@ static struct train_options settled(const struct train_options *o, const struct 
 	return own;
 }
 
+/* Open what a plan depends on, without hashing the shards. */
+static int open_for_plan(struct trainer *r, struct err *e)
+{
+	const struct train_options *o = r->o;
+
+	return device_set_precision(r->device, o->precision, e) || open_frozen(r, o->batch / o->accumulate, e) || start_open(r, NULL, e) ||
+	               open_data(r, e)
+	           ? -1
+	           : 0;
+}
+
+/* Choose the number of parts of a batch if the options leave it open. A run that was begun keeps its number, on which its bytes depend. */
+static int settle_parts(struct train_options *o, struct device *device, struct err *e)
+{
+	struct train_options whole = *o;
+	struct trainer r = {.o = &whole, .device = device, .log = -1};
+	json_t *begun;
+	int rc = 0;
+
+	if (check_options(o, e))
+		return -1;
+	if (o->accumulate)
+		return 0;
+	begun = run_begun(o);
+	o->accumulate = json_integer_value(json_object_get(begun, "accumulate"));
+	json_decref(begun);
+	whole.accumulate = 1;
+	whole.verify = 0;
+	if (o->accumulate < 1 || o->batch % o->accumulate) {
+		if (!(rc = open_for_plan(&r, e))) {
+			trainer_record(&r);
+			o->accumulate = trainer_parts(&r);
+		}
+		release(&r);
+	}
+	return rc;
+}
+
 int train_run(const struct train_options *asked, struct device *device, const struct train_hooks *hooks, struct err *e)
 {
-	const struct train_options own = settled(asked, device), *o = &own;
+	struct train_options own = settled(asked, device);
+	const struct train_options *o = &own;
 	struct trainer r = {.o = o, .hooks = hooks, .device = device, .last_norm = NAN, .log = -1, .extended = -1};
 	size_t there = dir_there(o->out);
 	int rc = -1, done, mine;
 
 	r.train_dir = path_join(o->out, "train");
-	if (check_options(o, e) || manifest_hash(&r, e) || (o->experts && device_set_precision(device, o->precision, e)) ||
+	if (settle_parts(&own, device, e) || manifest_hash(&r, e) || (o->experts && device_set_precision(device, o->precision, e)) ||
 	    open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e))
 		goto out;
 	if (o->extend && !path_exists(r.train_dir)) {
@@ -522,8 +561,7 @@ int train_plan(const struct train_options *asked, struct device *device, struct 
 
 	memset(p, 0, sizeof *p);
 	own.verify = 0;
-	if (check_options(o, e) || device_set_precision(device, o->precision, e) || open_frozen(&r, o->batch / o->accumulate, e) ||
-	    start_open(&r, NULL, e) || open_data(&r, e))
+	if (settle_parts(&own, device, e) || open_for_plan(&r, e))
 		goto out;
 	trainer_record(&r);
 	trainer_plan(&r, p);

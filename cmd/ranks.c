@@ -49,15 +49,14 @@ static void pass_on(int sig)
 {
 	int error = errno;
 
-	(void)sig;
 	if (child > 0)
-		kill((pid_t)child, SIGUSR1);
+		kill((pid_t)child, sig == SIGUSR2 ? SIGUSR2 : SIGUSR1);
 	errno = error;
 }
 
 static void catch_signals(void)
 {
-	static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+	static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 	struct sigaction act = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
 
 	sigfillset(&act.sa_mask);

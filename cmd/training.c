@@ -10,7 +10,8 @@
 #include "core/mem.h"
 #include "data/operand.h"
 
-static int64_t threads, grace, ranks;
+static int64_t threads, ranks;
+static double grace, max_time; /* seconds; 0: no limit */
 static double timeout;
 static char **command;
 static const char *device_name;
@@ -18,8 +19,10 @@ static int plan, quiet;
 
 const struct option training_options[] = {
     OPTION_GROUP("Validation, checkpoints, log"),
-    {"--grace", .type = OPTION_INT, .value = &grace, .lo = 1, .hi = 1000000, .arg = "SECONDS",
-     .help = "time limit for the checkpoint that a signal asks for", .said = "default: any time", OPTION_ALWAYS},
+    {"--grace", .type = OPTION_DURATION, .value = &grace, .lo = 1, .hi = 1e6, .arg = "TIME",
+     .help = "time limit for the checkpoint of a signal that ends the run: 90s", .said = "default: any time", OPTION_ALWAYS},
+    {"--max-time", .type = OPTION_DURATION, .value = &max_time, .lo = 1, .hi = 1e9, .arg = "TIME",
+     .help = "stop with a checkpoint before the program has run this long: 4h", .said = "default: no limit", OPTION_ALWAYS},
     OPTION_GROUP("Machine"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
      .said = "default: all processors that it may use", OPTION_ALWAYS},
@@ -42,6 +45,7 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 	if (train_plan(o, device, &p, e))
 		return -1;
 	printf("parameters\t%" PRId64 "\nsamples\t%" PRId64 "\nsteps\t%" PRId64 "\n", p.parameters, p.samples, p.steps);
+	printf("batch\t%" PRId64 "\naccumulate\t%" PRId64 "\n", o->batch, p.accumulate);
 	printf("gflop_per_image\t%.6g\n", p.flops_per_sample * 1e-9);
 	printf("weights_bytes\t%" PRIu64 "\ngradients_bytes\t%" PRIu64 "\noptimizer_bytes\t%" PRIu64 "\n", p.weights, p.gradients, p.optimizer);
 	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations, p.scratch, p.batches);
@@ -89,7 +93,7 @@ static void cut_batch(struct train_options *o)
 {
 	int64_t n = comm_size(o->comm);
 
-	if (o->accumulate >= n)
+	if (o->accumulate >= n || !o->accumulate) /* 0: auto, which is refused */
 		return;
 	o->accumulate = n;
 	if (!quiet && !comm_rank(o->comm))
@@ -120,7 +124,6 @@ static void train(struct train_options *o, const struct train_hooks *hooks, stru
 	} else if (plan) {
 		show_plan(o, device, e);
 	} else {
-		training_catch_signals(o->program, grace);
 		train_run(o, device, hooks, e);
 	}
 	device_free(device);
@@ -131,11 +134,14 @@ void training_run(struct train_options *o, struct err *e)
 {
 	struct train_hooks hooks = training_hooks(quiet);
 
+	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
 	if (ranks > 1 && !plan)
 		start_ranks(e);
 	if (launched_ranks() > 1 && join_ranks(o, e))
 		return;
 	cut_batch(o);
+	if (!plan)
+		training_catch_signals(o->program, grace);
 	if (comm_rank(o->comm))
 		hooks.step = NULL, hooks.tick = NULL, hooks.say = NULL;
 	train(o, &hooks, e);

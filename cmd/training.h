@@ -7,10 +7,13 @@
 
 extern const struct option training_options[];
 
-/* Handle SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU: the first sets cmd_signal, and later ones have no effect, except that the
- * third SIGINT or SIGQUIT kills the program. `seconds` (0: no limit) after the first signal the program exits with 75 without a checkpoint. */
-void training_catch_signals(const char *program, int64_t seconds);
-/* Hooks that print progress on stderr (quiet: only errors and warnings) and stop the run once cmd_signal is set. */
+extern volatile sig_atomic_t training_save; /* 1: SIGUSR2 asked for a checkpoint */
+
+/* Handle SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGXCPU: the first sets cmd_signal, and later ones have no effect, except that the
+ * third SIGINT or SIGQUIT kills the program. `seconds` (0: no limit) after the first signal the program exits with 75 without a checkpoint.
+ * SIGUSR2 sets training_save. */
+void training_catch_signals(const char *program, double seconds);
+/* Hooks that print progress on stderr (quiet: only errors and warnings), stop the run once cmd_signal is set, and save once training_save is. */
 struct train_hooks training_hooks(int quiet);
 /* Keep the command as it was given, for --ranks; call it before the options are parsed. */
 void training_keep_command(int argc, char **argv);

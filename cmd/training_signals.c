@@ -1,6 +1,8 @@
-/* Handles signals during training: finish the step, write a checkpoint, exit with 75. Batch systems repeat their signal, and beyond the limit on
- * processor time the kernel sends SIGXCPU every second. Repeated signals must not end the program while it saves. */
+/* Handles signals during training. SIGUSR2: write a checkpoint after the step, and go on. The others: finish the step, write a checkpoint, exit with
+ * 75. Batch systems repeat their signal, and beyond the limit on processor time the kernel sends SIGXCPU every second. Repeated signals must not end
+ * the program while it saves. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +12,9 @@
 
 enum { IMPATIENT = 3 /* this many SIGINT and SIGQUIT, which a user types, end the program at once */ };
 
-static unsigned grace; /* seconds for the checkpoint; 0: no limit */
+volatile sig_atomic_t training_save;
+
+static unsigned grace; /* whole seconds for the checkpoint; 0: no limit */
 static char late[200]; /* message at the end of this time, formatted before any signal */
 
 static void remember(int sig)
@@ -27,6 +31,12 @@ static void remember(int sig)
 		raise(sig);
 	}
 	errno = error;
+}
+
+static void ask(int sig)
+{
+	(void)sig;
+	training_save = 1;
 }
 
 /* End the program after the time limit. The next run removes incomplete files. */
@@ -48,16 +58,17 @@ static void handle(int sig, void (*handler)(int sig))
 		sigaction(sig, &act, NULL);
 }
 
-void training_catch_signals(const char *program, int64_t seconds)
+void training_catch_signals(const char *program, double seconds)
 {
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU};
 
-	grace = (unsigned)seconds;
+	grace = (unsigned)ceil(seconds);
 	snprintf(
 	    late, sizeof late,
 	    "%s: interrupted; no checkpoint could be written within %u s (--grace); the last one is intact: run the same command again to continue\n",
 	    program, grace);
 	handle(SIGALRM, give_up);
+	handle(SIGUSR2, ask);
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		handle(signals[i], remember);
 }

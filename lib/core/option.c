@@ -133,6 +133,18 @@ static int set_real(const struct option *o, void *field, const char *label, cons
 	return err_set(e, ERR_USAGE, "%s: '%s' is not a number from %g to %g", label, text, o->lo, o->hi);
 }
 
+static int set_duration(const struct option *o, double *field, const char *label, const char *text, struct err *e)
+{
+	double v;
+
+	if (parse_duration(text, &v))
+		return err_set(e, ERR_USAGE, "%s: '%s' is not a time such as 90, 15m or 2h", label, text);
+	if (o->hi && (v < o->lo || v > o->hi))
+		return err_set(e, ERR_USAGE, "%s: '%s' is not a time from %.10g to %.10g seconds", label, text, o->lo, o->hi);
+	*field = v;
+	return 0;
+}
+
 int option_choice(const char *label, const char *text, const char *const *choices, struct err *e)
 {
 	struct str s = {0};
@@ -230,9 +242,7 @@ int option_set(const struct option *o, void *request, const char *text, struct e
 			return 0;
 		return err_set(e, ERR_USAGE, "%s: '%s' is not an integer from 0 to 2^64 - 1", label, text);
 	case OPTION_DURATION:
-		if (!parse_duration(text, field))
-			return 0;
-		return err_set(e, ERR_USAGE, "%s: '%s' is not a time such as 90, 15m or 2h", label, text);
+		return set_duration(o, field, label, text, e);
 	case OPTION_SIZE:
 		if (!parse_size(text, field))
 			return 0;

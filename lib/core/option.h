@@ -18,7 +18,7 @@ enum option_type {
 	OPTION_REAL,     /* double in [lo, hi] */
 	OPTION_TEXT,     /* const char *: borrowed from argv */
 	OPTION_LIST,     /* struct option_list: may be given again and again */
-	OPTION_DURATION, /* double, seconds: 90, 15m, 2h */
+	OPTION_DURATION, /* double, seconds, in [lo, hi]: 90, 15m, 2h */
 	OPTION_SIZE,     /* uint64_t, bytes: 512, 64K, 3G */
 	OPTION_CHOICE,   /* int, int64_t or an enum: index into `choices`, a NULL-terminated array, or the number at that index of `values` */
 	OPTION_OFF,      /* int: set to 0 by an option such as --no-verify */
@@ -62,7 +62,7 @@ struct option {
 	char letter;      /* 'n' or 0; a row with neither name nor letter is a field of the request that only C programs set */
 	enum option_type type;
 	void *value;                /* the program's variable to fill; NULL: `field` of the table's request */
-	double lo, hi;              /* OPTION_INT, OPTION_REAL: inclusive; both 0: no limit */
+	double lo, hi;              /* OPTION_INT, OPTION_REAL, OPTION_DURATION: inclusive; both 0: no limit */
 	const char *arg;            /* "N"; NULL for a flag */
 	const char *help;           /* one line, lower case, no full stop; -h adds the default */
 	const char *const *choices; /* OPTION_CHOICE, OPTION_PARSED: -h lists them after the help. Other types: NULL, or words for completion */

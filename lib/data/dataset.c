@@ -338,7 +338,8 @@ static void open_task(void *arg, int64_t task, int worker)
 static int open_parts(struct dataset *d, struct err *e)
 {
 	struct open_job job = {d, mem_zalloc((size_t)d->manifest.n, sizeof *job.row), NULL};
-	int rc = 0;
+	struct pool_pass pass = {.what = "shards"};
+	int rc;
 
 	d->part = mem_zalloc((size_t)d->manifest.n, sizeof *d->part);
 	for (int64_t i = 0; i < d->manifest.n; i++) {
@@ -351,7 +352,8 @@ static int open_parts(struct dataset *d, struct err *e)
 		d->info.count += r->samples * r->copies;
 	}
 	job.err = mem_zalloc((size_t)d->parts, sizeof *job.err);
-	pool_run(d->o.pool, d->parts, open_task, &job);
+	pass.total = d->parts;
+	rc = pool_run_pass(d->o.pool, &pass, 1, d->parts, open_task, &job, e);
 	for (int64_t i = 0; i < d->parts && !rc; i++)
 		if (!d->part[i].shard)
 			rc = err_set(e, job.err[i].code, "%s", job.err[i].msg);

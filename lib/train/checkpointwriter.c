@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/mem.h"
 
 /* The arenas of a state, of which `best` may be NULL. */
@@ -74,6 +75,7 @@ static void write_checkpoint(void *arg)
 	w->rc = checkpoint_save(w->dir, &w->state, w->stamp, free_arenas, w, &w->why);
 	copies_free(w);
 	free_arenas(w);
+	w->seconds = clock_seconds() - w->began;
 	pthread_mutex_lock(&w->lock);
 	w->finished = 1;
 	pthread_mutex_unlock(&w->lock);
@@ -81,7 +83,7 @@ static void write_checkpoint(void *arg)
 
 void checkpoint_writer_start(struct checkpoint_writer *w, const char *dir, const struct train_state *s, const char *stamp, uint64_t room)
 {
-	*w = (struct checkpoint_writer){.state = *s, .dir = dir, .stamp = stamp, .room = room, .active = 1};
+	*w = (struct checkpoint_writer){.state = *s, .dir = dir, .stamp = stamp, .room = room, .active = 1, .began = clock_seconds()};
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
 	if (s->offload)
@@ -96,6 +98,7 @@ void checkpoint_writer_start(struct checkpoint_writer *w, const char *dir, const
 			w->finished = 1;
 	} else {
 		w->rc = checkpoint_save(dir, s, stamp, NULL, NULL, &w->why);
+		w->seconds = clock_seconds() - w->began;
 		w->arenas_free = w->finished = 1;
 	}
 }
@@ -122,7 +125,7 @@ int checkpoint_writer_has_finished(struct checkpoint_writer *w)
 	return finished;
 }
 
-int checkpoint_writer_end(struct checkpoint_writer *w, int64_t *step, struct err *e)
+int checkpoint_writer_end(struct checkpoint_writer *w, int64_t *step, double *seconds, struct err *e)
 {
 	int rc;
 
@@ -133,6 +136,7 @@ int checkpoint_writer_end(struct checkpoint_writer *w, int64_t *step, struct err
 	pthread_cond_destroy(&w->changed);
 	pthread_mutex_destroy(&w->lock);
 	*step = w->state.step;
+	*seconds = w->seconds;
 	rc = w->rc;
 	if (rc && e)
 		*e = w->why;

@@ -19,6 +19,7 @@ struct checkpoint_writer {
 	int active, arenas_free, finished; /* the last two under the lock */
 	int rc;
 	struct err why;
+	double began, seconds; /* clock at the start; how long it took */
 };
 
 /* Start to write a checkpoint of s into dir, as checkpoint_save does; nothing else is being written. dir, stamp, the parameter table and the text of
@@ -33,7 +34,8 @@ void checkpoint_writer_wait_arenas(struct checkpoint_writer *w);
 /* Whether checkpoint_writer_end would return at once with a result: the checkpoint is written, or has failed. */
 int checkpoint_writer_has_finished(struct checkpoint_writer *w);
 
-/* Wait for the checkpoint. 0: it is complete; -1: it could not be written; 1: none was started since the last call. *step becomes its step. */
-int checkpoint_writer_end(struct checkpoint_writer *w, int64_t *step, struct err *e);
+/* Wait for the checkpoint. 0: it is complete; -1: it could not be written; 1: none was started since the last call. *step becomes its step and
+ * *seconds the time that it took. */
+int checkpoint_writer_end(struct checkpoint_writer *w, int64_t *step, double *seconds, struct err *e);
 
 #endif

@@ -1,13 +1,15 @@
-/* Continues a run to more steps than it was started with (train_options.extend). */
+/* Reads the stamp of the run that a folder holds, and continues it to more steps than it was started with (train_options.extend). */
 #include <inttypes.h>
 
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "file/safetensors.h"
+#include "net/model.h"
 #include "train/run.h"
 
-/* Find the newest checkpoint with a readable manifest. Caller json_decref()s c->stamp. */
+/* Find the newest checkpoint with a readable manifest: 1, or 0 if there is none. Caller json_decref()s c->stamp. */
 static int newest(const char *dir, struct checkpoint *c, struct err *e)
 {
 	int64_t *steps;
@@ -25,7 +27,23 @@ static int newest(const char *dir, struct checkpoint *c, struct err *e)
 		mem_free(path);
 	}
 	mem_free(steps);
-	return found ? 0 : err_set(e, ERR_NOINPUT, "%s: --extend needs a checkpoint to continue from, and there is none", dir);
+	return found;
+}
+
+json_t *run_begun(const struct train_options *o)
+{
+	char *train = path_join(o->out, "train"), *weights = path_join(o->out, model_weights_name(net_role(&o->net)));
+	struct safetensors *s = path_exists(weights) ? st_open(weights, NULL) : NULL;
+	const char *line = s ? st_meta(s, "stamp") : NULL;
+	struct checkpoint c = {0};
+	json_t *stamp = line ? json_loads(line, 0, NULL) : NULL;
+
+	if (!s && newest(train, &c, NULL) > 0)
+		stamp = c.stamp;
+	st_free(s);
+	mem_free(train);
+	mem_free(weights);
+	return stamp;
 }
 
 /* The requested stamp, with the list of steps at which the run was extended: those in the checkpoint's stamp, then the checkpoint's step. */
@@ -50,9 +68,12 @@ int extend_open(struct trainer *r, struct err *e)
 	struct str differ = {0};
 	const json_t *at;
 	char *was;
+	int found = newest(r->train_dir, &c, e);
 
-	if (newest(r->train_dir, &c, e))
+	if (found < 0)
 		return -1;
+	if (!found)
+		return err_set(e, ERR_NOINPUT, "%s: --extend needs a checkpoint to continue from, and there is none", r->train_dir);
 	was = jsonio_line(c.stamp);
 	if (extend_differs(r->stamp, was, &differ)) {
 		err_set(e, ERR_EXISTS, "%s: step %" PRId64 " was made with other options (%s)", r->train_dir, c.step, str_text(&differ));

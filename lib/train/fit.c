@@ -17,6 +17,7 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	if (r->frozen)
 		experts = frozen_bytes(r->frozen, r->part);
 	memset(p, 0, sizeof *p);
+	p->accumulate = o->accumulate;
 	p->weights = (sizeof(float) + (bf16 ? sizeof(uint16_t) : 0)) * (uint64_t)r->params.total;
 	p->gradients = update_bytes(&r->params, rank_parts(o), o->comm);
 	p->optimizer = state_bytes(&r->params, o->keep_best && r->held, bf16, o->offload) - p->weights + update_mask_bytes(&r->params) +
@@ -124,6 +125,19 @@ static uint64_t need_of(const struct trainer *r, const struct train_options *o)
 	tape_free(v.loss.tape);
 	params_release(&v.params);
 	return p.device;
+}
+
+int64_t trainer_parts(const struct trainer *r)
+{
+	struct train_options o = *r->o;
+	struct train_plan p;
+
+	trainer_plan(r, &p);
+	o.accumulate = 1;
+	while (p.free && need_of(r, &o) > p.free)
+		if (!cut_batch(&o, r->device))
+			return 1;
+	return o.accumulate;
 }
 
 static void bytes_text(char text[32], uint64_t bytes)

@@ -23,6 +23,8 @@ int ranks_check(const struct train_options *o, struct err *e)
 {
 	int64_t ranks = comm_size(o->comm), parts = o->accumulate / ranks;
 
+	if (ranks > 1 && !o->accumulate)
+		return err_set(e, ERR_USAGE, "--accumulate auto: several ranks need the number of parts itself, the same on each");
 	if (ranks == 1 || (o->accumulate % ranks == 0 && !(parts & (parts - 1))))
 		return 0;
 	return err_set(e, ERR_USAGE, "--accumulate %lld: on %lld ranks the number of parts must be %lld times a power of two",
@@ -88,9 +90,11 @@ int ranks_any(struct comm *c, int mine, int *any, struct err *e)
 	char *all = mem_zalloc((size_t)comm_size(c), 1);
 	int rc;
 
-	all[comm_rank(c)] = mine != 0;
+	all[comm_rank(c)] = (char)mine;
 	rc = comm_gather(c, all, 1, e);
-	*any = memchr(all, 1, (size_t)comm_size(c)) != NULL;
+	*any = 0;
+	for (int i = 0; i < comm_size(c); i++)
+		*any |= all[i];
 	mem_free(all);
 	return rc;
 }

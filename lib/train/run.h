@@ -58,6 +58,8 @@ struct trainer {
 	double mark;    /* clock at the last log line of this process */
 	int64_t marked; /* the step of that line */
 	double last_norm;
+	double save_s; /* the longest that a checkpoint took; until one is written, an estimate */
+	int64_t asked; /* the step of a checkpoint that hooks->save asked for and that is not complete yet; 0: none */
 	int warned_uncaptured, warned_skipped, warned_more;
 	int nonfinite; /* samples with NaN or infinity warned of, and their keys */
 	const struct dataset *nonfinite_set[NONFINITE_NAMED];
@@ -72,7 +74,7 @@ int ranks_check(const struct train_options *o, struct err *e);
 int ranks_agree(struct trainer *r, struct err *e);
 /* Every rank returns what rank 0 gives as `done`; -1 on all ranks if any gives a negative one, with its error in e. */
 int ranks_share_done(struct comm *c, int done, struct err *e);
-/* *any becomes 1 if `mine` is not 0 on any rank. */
+/* *any becomes the bits that `mine` (0 to 127) has on any rank. */
 int ranks_any(struct comm *c, int mine, int *any, struct err *e);
 /* Take over rank 0's weights, averages, moments and counts. */
 int ranks_share_state(struct trainer *r, struct err *e);
@@ -89,11 +91,17 @@ void trainer_plan(const struct trainer *r, struct train_plan *p);
 /* ERR_NOMEM if the device lacks the memory that p needs; the message says how much is missing and which change of options would fit. */
 int trainer_fits(const struct trainer *r, const struct train_plan *p, struct err *e);
 
+/* The smallest number of parts of a batch with which the recorded run fits the free memory of the device; 1 if none does. */
+int64_t trainer_parts(const struct trainer *r);
+
 /* Run the batch in r->noised, of n clean samples, forward to the loss. -1 only if frozen experts cannot be run. */
 int trainer_forward(struct trainer *r, int64_t n, const struct clean *clean, struct err *e);
 
 /* Bind the tape to these weights (total). */
 void trainer_bind(struct trainer *r, float *values);
+
+/* Whether hooks->stop asks for the end of the run. */
+int trainer_is_stopped(const struct trainer *r);
 
 /* Pass a line of information to the user. */
 void train_say(const struct trainer *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -132,6 +140,8 @@ void options_stamp(struct stamp *s, const struct train_options *o);
 /* Prepare to extend a run: the checkpoints in OUT/train determine the stamp. ERR_NOINPUT if there is nothing to extend, ERR_EXISTS if its options
  * differ in more than the length. */
 int extend_open(struct trainer *r, struct err *e);
+/* The stamp of the run in OUT, finished or begun; caller json_decref()s. NULL: there is none. */
+json_t *run_begun(const struct train_options *o);
 /* Whether two stamps, each one line of JSON, are of runs of the same length. */
 int extend_same_length(const char *now, const char *line);
 

@@ -198,16 +198,20 @@ static void prune(struct trainer *r, int64_t step)
 static int end_background(struct trainer *r, int64_t *saved, struct err *e)
 {
 	struct err why = {0};
+	double seconds;
 	int64_t step;
-	int rc = checkpoint_writer_end(&r->writer, &step, &why);
+	int rc = checkpoint_writer_end(&r->writer, &step, &seconds, &why);
 
 	if (rc > 0)
 		return 0;
+	r->save_s = fmax(r->save_s, seconds);
 	if (runlock_check(&r->lock, e))
 		return -1;
 	if (!rc) {
 		prune(r, step);
 		*saved = step;
+		if (step == r->asked)
+			train_say(r, "step %" PRId64 " of %" PRId64 " is saved", step, r->steps);
 		return 0;
 	}
 	train_warn(r, why.msg);
@@ -222,13 +226,6 @@ static void draw(struct trainer *r)
 
 	if (is_first_rank(r) && sample_grid(r, &why))
 		train_warn(r, why.msg);
-}
-
-/* Whether a signal has come, to this rank or another. */
-static int ask_stopped(const struct trainer *r, int *stopped, struct err *e)
-{
-	*stopped = r->hooks && r->hooks->stop && *r->hooks->stop;
-	return r->o->comm ? ranks_any(r->o->comm, *stopped, stopped, e) : 0;
 }
 
 /* Save the current state: in the background, or, if it must be saved, before this returns. *saved becomes the step of the last checkpoint that is
@@ -257,16 +254,66 @@ static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 	return 0;
 }
 
-/* Stop between two steps: save a checkpoint unless the current step has one. */
-static int end_early(struct trainer *r, int64_t saved, struct err *e)
+/* Stop between two steps: save a checkpoint unless the current step has one. `why` begins the message. */
+static int end_early(struct trainer *r, const char *why, int64_t saved, struct err *e)
 {
 	int64_t step = r->state.step;
 
 	if (end_background(r, &saved, e) || (step != saved && save(r, 1, &saved, e)))
 		return -1;
 	if (!step)
-		return err_set(e, ERR_AGAIN, "interrupted before the first step: run the same command again");
-	return err_set(e, ERR_AGAIN, "interrupted; step %" PRId64 " of %" PRId64 " is saved: run the same command again", step, r->steps);
+		return err_set(e, ERR_AGAIN, "%s before the first step: run the same command again", why);
+	return err_set(e, ERR_AGAIN, "%s; step %" PRId64 " of %" PRId64 " is saved: run the same command again", why, step, r->steps);
+}
+
+/* The turns of the loop in this process: a step each, with the validation after it, without the wait for a checkpoint. */
+struct turns {
+	int64_t n;
+	double total, longest; /* seconds */
+};
+
+static void count_turn(struct turns *t, double seconds)
+{
+	t->n++;
+	t->total += seconds;
+	t->longest = fmax(t->longest, seconds);
+}
+
+/* Bytes a second; assumed of a disk until it has written a checkpoint of this run. */
+#define ASSUMED_DISK_SPEED 1e8
+
+/* Whether there is no time for another step. Before the deadline the device has to finish the steps submitted to it, and two checkpoints have to be
+ * written: the last one, and before it the one that may be in the background. */
+static int is_late(const struct trainer *r, const struct turns *t)
+{
+	double pending;
+
+	if (!r->hooks || !r->hooks->deadline || !t->n)
+		return 0;
+	pending = (double)r->update.count * t->total / (double)t->n;
+	return clock_seconds() + t->longest + pending + 2 * r->save_s > r->hooks->deadline;
+}
+
+/* Whether a checkpoint is asked for. The request is withdrawn before the state is saved, so that a later one finds the later state. */
+static int is_asked_for(struct trainer *r)
+{
+	if (!r->hooks || !r->hooks->save || !*r->hooks->save)
+		return 0;
+	*r->hooks->save = 0;
+	r->asked = r->state.step;
+	return 1;
+}
+
+/* Why the run should end now, or NULL: a signal or the time limit, of this rank or another. */
+static int ask_end(const struct trainer *r, const struct turns *turns, const char **why, struct err *e)
+{
+	enum { STOPPED = 1, LATE = 2 };
+	int asked = trainer_is_stopped(r) ? STOPPED : is_late(r, turns) ? LATE : 0;
+
+	if (ranks_any(r->o->comm, asked, &asked, e))
+		return -1;
+	*why = asked & STOPPED ? "interrupted" : asked ? "out of time" : NULL;
+	return 0;
 }
 
 static int run_steps(struct trainer *r, struct err *e)
@@ -274,18 +321,20 @@ static int run_steps(struct trainer *r, struct err *e)
 	const struct train_options *o = r->o;
 	struct train_state *s = &r->state;
 	double since = clock_seconds();
+	struct turns turns = {0};
 	int64_t saved = s->step;
-	int stopped;
+	const char *why;
 
+	r->save_s = (double)state_bytes(&r->params, s->best != NULL, 0, 0) / ASSUMED_DISK_SPEED;
 	while (s->step < r->steps) {
-		double val_loss = NAN;
+		double val_loss = NAN, began = clock_seconds();
 		json_t *detail = NULL;
-		int failed, last, validated;
+		int failed, last, validated, asked;
 
-		if (ask_stopped(r, &stopped, e))
+		if (ask_end(r, &turns, &why, e))
 			return -1;
-		if (stopped)
-			return end_early(r, saved, e);
+		if (why)
+			return end_early(r, why, saved, e);
 		if (checkpoint_writer_has_finished(&r->writer) && end_background(r, &saved, e))
 			return -1;
 		device_range(r->device, "step");
@@ -307,7 +356,10 @@ static int run_steps(struct trainer *r, struct err *e)
 			log_step(r, s->step, val_loss, detail);
 		if (due(s->step, o->sample_every))
 			draw(r);
-		if (last || due(s->step, o->checkpoint.steps) || (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds)) {
+		count_turn(&turns, clock_seconds() - began);
+		asked = is_asked_for(r);
+		if (last || asked || due(s->step, o->checkpoint.steps) ||
+		    (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds)) {
 			if (save(r, last, &saved, e))
 				return -1;
 			since = clock_seconds();
@@ -322,7 +374,7 @@ static int run_steps(struct trainer *r, struct err *e)
 int train_steps(struct trainer *r, struct err *e)
 {
 	int rc = run_steps(r, e);
-	int64_t saved;
+	int64_t saved = 0;
 
 	/* After an error the checkpoint in the background is still good. */
 	end_background(r, &saved, NULL);

@@ -80,7 +80,7 @@ static int check_target(const struct train_options *o, struct err *e)
 
 static int check_options(const struct train_options *o, struct err *e)
 {
-	if (o->batch < 1 || o->accumulate < 1 || o->batch % o->accumulate)
+	if (o->batch < 1 || o->accumulate < 0 || (o->accumulate && o->batch % o->accumulate))
 		return err_set(e, ERR_USAGE, "a batch of %" PRId64 " samples cannot be split into %" PRId64 " equal parts", o->batch, o->accumulate);
 	if (ranks_check(o, e))
 		return -1;
@@ -396,12 +396,37 @@ static void say_what_is_left(const struct trainer *r, struct err *e)
 	mem_free(steps);
 }
 
+/* The fn of a struct progress. */
+static int says_stop(void *arg, const char *what, int64_t done, int64_t total)
+{
+	const struct trainer *r = arg;
+
+	(void)what, (void)done, (void)total;
+	return trainer_is_stopped(r);
+}
+
+/* Open the data; their hashes, which can take minutes, are not computed to the end if the run is stopped. */
+static int open_data_unless_stopped(struct trainer *r, struct err *e)
+{
+	struct progress progress = {says_stop, r};
+	int rc;
+
+	pool_set_progress(r->device->pool, &progress);
+	rc = open_data(r, e);
+	pool_set_progress(r->device->pool, NULL);
+	if (rc && e && e->code == ERR_AGAIN) {
+		*e = (struct err){0};
+		err_set(e, ERR_AGAIN, "interrupted before training began: run the same command again");
+	}
+	return rc;
+}
+
 /* What can fail on one rank alone: its data and its memory. */
 static int prepare(struct trainer *r, struct err *e)
 {
 	struct train_plan plan;
 
-	if (device_set_precision(r->device, r->o->precision, e) || open_data(r, e))
+	if (device_set_precision(r->device, r->o->precision, e) || open_data_unless_stopped(r, e))
 		return -1;
 	trainer_record(r);
 	trainer_plan(r, &plan);
@@ -501,15 +526,54 @@ static int begin_run(struct trainer *r, struct err *e)
 	return done;
 }
 
+/* Open what a plan depends on, without hashing the shards. */
+static int open_for_plan(struct trainer *r, struct err *e)
+{
+	const struct train_options *o = r->o;
+
+	return device_set_precision(r->device, o->precision, e) || open_frozen(r, o->batch / o->accumulate, e) || start_open(r, NULL, e) ||
+	               open_data(r, e)
+	           ? -1
+	           : 0;
+}
+
+/* Choose the number of parts of a batch if the options leave it open. A run that was begun keeps its number, on which its bytes depend. */
+static int settle_parts(struct train_options *o, struct device *device, struct err *e)
+{
+	struct train_options whole = *o;
+	struct trainer r = {.o = &whole, .device = device, .log = -1};
+	json_t *begun;
+	int rc = 0;
+
+	if (check_options(o, e))
+		return -1;
+	if (o->accumulate)
+		return 0;
+	begun = run_begun(o);
+	o->accumulate = json_integer_value(json_object_get(begun, "accumulate"));
+	json_decref(begun);
+	whole.accumulate = 1;
+	whole.verify = 0;
+	if (o->accumulate < 1 || o->batch % o->accumulate) {
+		if (!(rc = open_for_plan(&r, e))) {
+			trainer_record(&r);
+			o->accumulate = trainer_parts(&r);
+		}
+		release(&r);
+	}
+	return rc;
+}
+
 int train_run(const struct train_options *asked, struct device *device, const struct train_hooks *hooks, struct err *e)
 {
-	const struct train_options own = settled(asked, device), *o = &own;
+	struct train_options own = settled(asked, device);
+	const struct train_options *o = &own;
 	struct trainer r = {.o = o, .hooks = hooks, .device = device, .last_norm = NAN, .log = -1, .extended = -1};
 	size_t there = dir_there(o->out);
 	int rc = -1, done, mine;
 
 	r.train_dir = path_join(o->out, "train");
-	rc = check_options(o, e) || manifest_hash(&r, e) || open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e) ? -1 : 0;
+	rc = settle_parts(&own, device, e) || manifest_hash(&r, e) || open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e) ? -1 : 0;
 	rc = comm_agree(o->comm, rc, e) || ranks_agree(&r, e) ? -1 : 0;
 	if (rc)
 		goto out;
@@ -532,8 +596,7 @@ int train_plan(const struct train_options *asked, struct device *device, struct 
 
 	memset(p, 0, sizeof *p);
 	own.verify = 0;
-	if (check_options(o, e) || device_set_precision(device, o->precision, e) || open_frozen(&r, o->batch / o->accumulate, e) ||
-	    start_open(&r, NULL, e) || open_data(&r, e))
+	if (settle_parts(&own, device, e) || open_for_plan(&r, e))
 		goto out;
 	trainer_record(&r);
 	trainer_plan(&r, p);

@@ -56,7 +56,9 @@ struct train_options {
 	/* How to train; all of these determine the result. */
 	int64_t steps; /* 0: from epochs */
 	double epochs;
-	int64_t batch, accumulate;                        /* batch is cut into `accumulate` parts whose gradients are added by a binary tree */
+	/* batch is cut into `accumulate` parts whose gradients are added by a binary tree. 0: as many as the run in OUT was begun with; of a new run, as
+	 * few as the device's free memory allows. */
+	int64_t batch, accumulate;
 	double lr, weight_decay, beta1, beta2, eps, clip; /* clip 0: none */
 	enum optimizer_kind optimizer;
 	enum rate_schedule schedule; /* OPTIMIZER_SCHEDULE_FREE: constant */
@@ -124,6 +126,9 @@ struct train_hooks {
 	void (*warn)(void *arg, const char *line);            /* a failure that does not end the run: a checkpoint is damaged or cannot be saved */
 	void *arg;
 	volatile sig_atomic_t *stop; /* non-zero: finish the step, publish a checkpoint, return ERR_AGAIN */
+	volatile sig_atomic_t *save; /* non-zero: set to 0, and write a checkpoint after the step; training goes on. NULL: never */
+	/* Of clock_seconds(): stop as by `stop`, early enough for the checkpoint to be complete by then, but after at least one step. 0: none. */
+	double deadline;
 };
 
 struct train_plan {
@@ -132,7 +137,7 @@ struct train_plan {
 	uint64_t device, free; /* device: needed of the device, without the samples kept on the host; free: available there, 0: unknown */
 	uint64_t beside;       /* on a device with its own memory, what its driver and other processes hold now */
 	struct err unfit;      /* code 0; or ERR_NOMEM: it does not fit, with a proposal that would */
-	int64_t parameters, samples, steps;
+	int64_t parameters, samples, steps, accumulate;
 	double flops_per_sample; /* forward and backward products */
 };
 

@@ -137,6 +137,23 @@ static int parse_interval(void *field, const char *label, const char *text, stru
 	return 0;
 }
 
+enum { MOST_PARTS = 1 << 20 };
+
+static int parse_parts(void *field, const char *label, const char *text, struct err *e)
+{
+	int64_t n = 0;
+
+	if (strcmp(text, "auto") && parse_i64(text, 1, MOST_PARTS, &n))
+		return err_set(e, ERR_USAGE, "%s: '%s' is neither auto nor an integer from 1 to %d", label, text, MOST_PARTS);
+	*(int64_t *)field = n;
+	return 0;
+}
+
+static void put_parts(struct stamp *s, const char *key, const void *field)
+{
+	stamp_i64(s, key, *(const int64_t *)field);
+}
+
 const struct option train_expert_options[] = {
     OPTION_GROUP("What to train"),
     {"--cluster", .type = OPTION_TEXT, REQUEST(cluster_name), .arg = "K|all", .required = "a number from 0, or all",
@@ -219,8 +236,8 @@ const struct option train_common_options[] = {
     {"--extend", .type = OPTION_FLAG, REQUEST(extend), .help = "continue a finished run to more steps", OPTION_ALWAYS},
     {"--batch", .type = OPTION_INT, REQUEST(batch), .lo = 1, .hi = 1 << 20, .arg = "B", .preset = "32", .help = "samples per step", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "batch"},
-    {"--accumulate", .type = OPTION_INT, REQUEST(accumulate), .lo = 1, .hi = 1 << 20, .arg = "A", .preset = "1",
-     .help = "cut a batch into A parts to save memory", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "accumulate"},
+    {"--accumulate", .type = OPTION_PARSED, REQUEST(accumulate), .arg = "A|auto", .preset = "1", .parse = parse_parts, .put = put_parts,
+     .help = "cut a batch into A parts to save memory; auto: as many as fit needs", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "accumulate"},
     {"--optimizer", .type = OPTION_CHOICE, REQUEST(optimizer), .arg = "NAME", .choices = optimizer_names, .help = "how gradients change the weights",
      .said = "default: by the network", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "optimizer"},
     {"--lr", .type = OPTION_REAL, REQUEST(lr), .lo = 1e-12, .hi = 100, .arg = "R", .help = "learning rate", .said = "default: by the network's width",

@@ -1,8 +1,13 @@
-/* Formats messages for the hooks of a training run. */
+/* The hooks of a training run: messages, and the request to stop. */
 #include <stdarg.h>
 
 #include "core/hook.h"
 #include "train/run.h"
+
+int trainer_is_stopped(const struct trainer *r)
+{
+	return r->hooks && r->hooks->stop && *r->hooks->stop;
+}
 
 void train_say(const struct trainer *r, const char *fmt, ...)
 {

@@ -67,7 +67,7 @@ static int64_t folder_bytes(const char *dir)
 static double copy_seconds(const char *dir, const struct train_state *s)
 {
 	struct checkpoint_writer w = {0};
-	double from = clock_seconds(), seconds;
+	double from = clock_seconds(), seconds, whole;
 	char *made = checkpoint_path(dir, s->step);
 	int64_t step;
 	struct err e = {0};
@@ -75,7 +75,7 @@ static double copy_seconds(const char *dir, const struct train_state *s)
 	checkpoint_writer_start(&w, dir, s, "{}", UINT64_MAX);
 	checkpoint_writer_wait_arenas(&w);
 	seconds = clock_seconds() - from;
-	if (checkpoint_writer_end(&w, &step, &e) || dir_remove(made, &e))
+	if (checkpoint_writer_end(&w, &step, &whole, &e) || dir_remove(made, &e))
 		die(&e);
 	mem_free(made);
 	return seconds;

@@ -81,11 +81,12 @@ static void case_of(const char *name, int host, uint64_t room)
 	struct checkpoint_writer writer = {0};
 	struct err e = {0};
 	char *in = path_join(dir, name);
+	double seconds;
 	int64_t step = -1;
 
 	begin(&w);
 	w.device->host = host;
-	assert_int_equal(checkpoint_writer_end(&writer, &step, &e), 1);
+	assert_int_equal(checkpoint_writer_end(&writer, &step, &seconds, &e), 1);
 	assert_int_equal(step, -1);
 	for (int i = 0; i < 3; i++) {
 		fill(&w.state, (float)i);
@@ -95,7 +96,7 @@ static void case_of(const char *name, int host, uint64_t room)
 		if (host)
 			checkpoint_writer_wait_arenas(&writer);
 		fill(&w.state, -7);
-		assert_int_equal(checkpoint_writer_end(&writer, &step, &e), 0);
+		assert_int_equal(checkpoint_writer_end(&writer, &step, &seconds, &e), 0);
 		assert_int_equal(step, 10 + i);
 		assert_false(checkpoint_writer_has_finished(&writer));
 		w.device->host = 1;
@@ -132,6 +133,7 @@ static void same_files(void **state)
 	struct checkpoint_writer writer = {0};
 	struct err e = {0};
 	char *one = path_join(dir, "one"), *two = path_join(dir, "two"), **names = NULL, *from, *to;
+	double seconds;
 	int64_t step;
 	size_t n;
 
@@ -141,7 +143,7 @@ static void same_files(void **state)
 	assert_int_equal(dir_make(one, &e) || dir_make(two, &e), 0);
 	assert_int_equal(checkpoint_save(one, &w.state, "{}", NULL, NULL, &e), 0);
 	checkpoint_writer_start(&writer, two, &w.state, "{}", UINT64_MAX);
-	assert_int_equal(checkpoint_writer_end(&writer, &step, &e), 0);
+	assert_int_equal(checkpoint_writer_end(&writer, &step, &seconds, &e), 0);
 	from = checkpoint_path(one, 3);
 	to = checkpoint_path(two, 3);
 	assert_int_equal(dir_list(from, &names, &n, &e), 0);
@@ -174,6 +176,7 @@ static void cannot_be_written(void **state)
 	struct checkpoint_writer writer = {0};
 	struct err e = {0};
 	char *file = path_join(dir, "file"), *in = path_join(dir, "after");
+	double seconds;
 	int64_t step = -1;
 
 	(void)state;
@@ -182,13 +185,13 @@ static void cannot_be_written(void **state)
 	w.state.step = 5;
 	checkpoint_writer_start(&writer, file, &w.state, "{}", UINT64_MAX);
 	checkpoint_writer_wait_arenas(&writer);
-	assert_int_equal(checkpoint_writer_end(&writer, &step, &e), -1);
+	assert_int_equal(checkpoint_writer_end(&writer, &step, &seconds, &e), -1);
 	assert_int_equal(step, 5);
 	assert_non_null(strstr(e.msg, "file"));
 	e = (struct err){0};
 	assert_int_equal(dir_make(in, &e), 0);
 	checkpoint_writer_start(&writer, in, &w.state, "{}", 0);
-	assert_int_equal(checkpoint_writer_end(&writer, &step, &e), 0);
+	assert_int_equal(checkpoint_writer_end(&writer, &step, &seconds, &e), 0);
 	check_saved(&w, in, 5, 1);
 	mem_free(file);
 	mem_free(in);

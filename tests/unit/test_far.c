@@ -563,6 +563,55 @@ static void is_too_small(void **state)
 	mem_free(out);
 }
 
+/* --accumulate auto: the smallest number of parts that fits the device. The run keeps it where more or less memory is free, and has the bytes of a
+ * run with that number. */
+static void takes_the_parts_that_fit(void **state)
+{
+	char *out = path_join(dir, "auto"), *twin = path_join(dir, "auto-twin"), a[65], b[65];
+	const char *weights = "diffusion_pytorch_model.safetensors";
+	struct seen w = {0};
+	struct train_options o = tiny(&net_dit, out);
+	uint64_t whole, cut;
+	struct train_plan p;
+	struct err e = {0};
+
+	(void)state;
+	o.batch = 32;
+	o.steps = 3;
+	o.log_every = 1;
+	o.sample_every = 0;
+	whole = planned(o, RECOMPUTE_NONE, 1);
+	cut = planned(o, RECOMPUTE_NONE, 4);
+	assert_true(cut < whole && cut < planned(o, RECOMPUTE_NONE, 2));
+	o.accumulate = 0;
+	for (int i = 0; i < 4; i++) {
+		struct train_hooks h = {.step = on_step, .arg = &w, .stop = &w.stop};
+		struct device *d = device_far(pool);
+
+		/* Plans of a new run on two devices; on the second it is begun and stopped; then it goes on with much memory. */
+		((struct far *)d)->total = i == 0 ? whole : i < 3 ? cut : 2 * whole;
+		assert_int_equal(train_plan(&o, d, &p, &e), 0);
+		assert_int_equal(p.accumulate, i == 0 ? 1 : 4);
+		assert_int_equal(p.unfit.code, 0);
+		w = (struct seen){.stop_at = 1};
+		if (i >= 2)
+			assert_int_equal(train_run(&o, d, &h, &e), i == 2 ? -1 : 0);
+		if (i == 2)
+			assert_int_equal(e.code, ERR_AGAIN);
+		e = (struct err){0};
+		device_free(d);
+	}
+	o.accumulate = 4;
+	o.out = twin;
+	w = (struct seen){0};
+	train_on(1, o, &w);
+	file_hash(out, weights, a);
+	file_hash(twin, weights, b);
+	assert_string_equal(a, b);
+	mem_free(out);
+	mem_free(twin);
+}
+
 /* Sample n pictures of the model from `trains`, with a batch that does not divide n. */
 static float *sample_on(int far, const char *route, double cfg, enum solver_kind solver, int64_t n)
 {
@@ -750,17 +799,12 @@ static void epsilon_knows_its_mean(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far),
-	                                   cmocka_unit_test(trains),
-	                                   cmocka_unit_test(offloads),
-	                                   cmocka_unit_test(updates_by_graph),
-	                                   cmocka_unit_test(diverges),
-	                                   cmocka_unit_test(is_lost),
-	                                   cmocka_unit_test(is_watched),
-	                                   cmocka_unit_test(holds_to_the_plan),
-	                                   cmocka_unit_test(is_too_small),
-	                                   cmocka_unit_test(samples),
-	                                   cmocka_unit_test(epsilon_knows_its_mean)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far),    cmocka_unit_test(trains),
+	                                   cmocka_unit_test(offloads),     cmocka_unit_test(updates_by_graph),
+	                                   cmocka_unit_test(diverges),     cmocka_unit_test(is_lost),
+	                                   cmocka_unit_test(is_watched),   cmocka_unit_test(holds_to_the_plan),
+	                                   cmocka_unit_test(is_too_small), cmocka_unit_test(takes_the_parts_that_fit),
+	                                   cmocka_unit_test(samples),      cmocka_unit_test(epsilon_knows_its_mean)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

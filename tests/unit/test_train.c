@@ -572,6 +572,27 @@ static void rates(void **state)
 	assert_true(schedule_rate(&o, 14, 13) == 2);
 }
 
+/* A stop that comes while the shards are hashed ends the call before anything is computed. */
+static void stopped_before_it_begins(void **state)
+{
+	volatile sig_atomic_t stop = 1;
+	struct train_hooks hooks = {.stop = &stop};
+	char *out = out_dir("early"), hex[65];
+	struct train_options o = tiny(&net_dit, out);
+	struct err e = {0};
+	struct pool *pool = pool_new(1, &e);
+	struct device *d = device_cpu(pool, DT_F32);
+
+	(void)state;
+	assert_int_equal(train_run(&o, d, &hooks, &e), -1);
+	assert_int_equal(e.code, ERR_AGAIN);
+	assert_non_null(strstr(e.msg, "before training began"));
+	device_free(d);
+	pool_free(pool);
+	run(&o, 1, hex);
+	mem_free(out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -579,6 +600,7 @@ int main(void)
 	    cmocka_unit_test(the_router_learns),
 	    cmocka_unit_test(same_bytes_however_it_ran),
 	    cmocka_unit_test(interrupted_three_times),
+	    cmocka_unit_test(stopped_before_it_begins),
 	    cmocka_unit_test(every_objective_goes_on),
 	    cmocka_unit_test(damaged_checkpoint),
 	    cmocka_unit_test(damaged_manifest),

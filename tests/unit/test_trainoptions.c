@@ -139,7 +139,8 @@ static const char *another_text(const struct option *o)
 static const char *another_word(const struct option *o)
 {
 	static const char *const words[][2] = {{"--path", "cosine"},        {"--weighting", "edm"},    {"--time", "logit-normal"},
-	                                       {"--checkpoint-every", "3"}, {"--time-range", ".5..1"}, {"--target", "error:.5"}};
+	                                       {"--checkpoint-every", "3"}, {"--time-range", ".5..1"}, {"--target", "error:.5"},
+	                                       {"--accumulate", "2"}};
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (!strcmp(o->name, words[i][0]))

@@ -66,6 +66,9 @@ struct trainer {
 	int64_t nonfinite_index[NONFINITE_NAMED];
 };
 
+/* ERR_USAGE if options of a training contradict each other. */
+int options_check(const struct train_options *o, struct err *e);
+
 /* Several ranks (train/rankstate.c); without them there is nothing to agree on, and this process is the first rank. */
 int is_first_rank(const struct trainer *r);
 int64_t rank_parts(const struct train_options *o); /* parts of a batch that a rank computes */

@@ -512,8 +512,8 @@ template <class F> static inline void by_type(const struct op_call *c, const str
 		by_width<F, float>(c, a, q->shape[0]);
 }
 
-/* Launch the gradient as one kernel, in attention_head.cu. Returns 0 if there are too many keys for that, or too little shared memory; what it
- * depends on is not the number of samples. */
+/* Launch the gradient as one kernel (attention_head.cu). Returns 0, and launches nothing, if a block cannot hold all keys of a head: there are too
+ * many, they are too wide, or the GPU has too little shared memory. This does not depend on the number of samples, so neither do a sample's bits. */
 int attention_head_grad(const struct op_call *c, const struct attention &a, int64_t samples);
 
 static inline void take_bias(struct attention *a, const struct op_call *c, int i)

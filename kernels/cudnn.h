@@ -1,12 +1,13 @@
-/* Attention by cuDNN, which is opened at run time, beside our own kernels: each shape is timed once, and the faster is used.
+/* Attention by cuDNN, which is opened at run time. Each shape is timed once by cuDNN and by our own kernels, and the faster of the two is used.
  *
- * A pass is described to the library as a graph of products, pointwise operations and sums, for which it compiles a kernel. The gradient's graph
- * writes dq from one product, not through sums in memory, so the library uses its deterministic algorithm, at the price of a workspace that holds
- * the gradients of the scores. A plan takes half a second to compile, and routing gives an expert another batch in every step, so only batches
- * that are powers of two use the library.
+ * cuDNN is given a graph of the products, pointwise operations and sums of a pass, and compiles a kernel for it. In the graph of the gradient dq is
+ * the result of a single product. cuDNN then uses its deterministic algorithm, which needs a workspace for the gradients of all scores.
  *
- * Nothing is timed, and the library is not used, without a tuning file, which stores the choices for later runs and resumed runs. The library and
- * the device are tables of functions, which tests replace. */
+ * To compile a plan takes half a second, and routing gives an expert another number of samples in every step. So cuDNN is only used for powers of
+ * two.
+ *
+ * A tuning file stores the choices, so that later runs and resumed runs make the same ones. Without such a file nothing is timed, and cuDNN is not
+ * used. The library and the device are tables of functions, which tests replace. */
 #ifndef DDM_KERNELS_CUDNN_H
 #define DDM_KERNELS_CUDNN_H
 

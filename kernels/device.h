@@ -46,7 +46,8 @@ struct op_call {
 /* kernels/NAME.c defines `const struct kernel kernel_NAME_f32, kernel_NAME_f64` through REAL_NAME (kernels/real.h). */
 struct kernel {
 	void (*run)(const struct op_call *c);
-	/* Scratch bytes for arrays of these shapes (data pointers are not set), with fewer samples too, and this many workers; NULL: none. */
+	/* The bytes of scratch that `run` needs with this many workers. c has the shapes, but no data pointers. The bytes are enough for fewer samples
+	 * too. NULL: `run` needs none. */
 	size_t (*scratch)(const struct op_call *c, int workers);
 };
 

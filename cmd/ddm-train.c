@@ -19,7 +19,6 @@ int main(int argc, char **argv)
 	struct err e = {0};
 
 	request = train_defaults(NET_EXPERT);
-	training_keep_command(argc, argv);
 	cmd_start(&program, argc, argv, 1, 1);
 	request.program = program.name;
 	request.shards = argv[1];

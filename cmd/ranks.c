@@ -11,6 +11,7 @@
 
 #include "core/mem.h"
 #include "core/str.h"
+#include "file/fileio.h"
 
 extern char **environ;
 
@@ -64,51 +65,56 @@ static void catch_signals(void)
 		sigaction(signals[i], &act, NULL);
 }
 
-/* argv of mpirun; the strings are borrowed but for the number. More ranks than processors are allowed. */
-static char **command(int ranks, int bound, char **argv, char **number, char *self)
+/* argv of mpirun. `given` is the command of this process, each argument with its NUL; the result borrows it, the number and self. More ranks than
+ * processors are allowed. */
+static char **command(int bound, char *given, size_t len, char *number, char *self)
 {
 	int n = 0, at = 0;
-	char **args;
+	char **args, *end = given + len;
 
-	while (argv[n])
-		n++;
+	for (size_t i = 0; i < len; i++)
+		n += !given[i];
 	args = mem_zalloc((size_t)n + 16, sizeof *args);
-	*number = str_new("%d", ranks);
 	args[at++] = "mpirun";
 	args[at++] = "-n";
-	args[at++] = *number;
+	args[at++] = number;
 	args[at++] = "--oversubscribe";
 	if (!bound) {
 		args[at++] = "--bind-to";
 		args[at++] = "none";
 	}
 	args[at++] = self;
-	for (int i = 1; i < n; i++) {
-		if (!strcmp(argv[i], "--ranks"))
-			i++;
-		else if (strncmp(argv[i], "--ranks=", 8) != 0)
-			args[at++] = argv[i];
+	for (char *p = given + strlen(given) + 1; p < end; p += strlen(p) + 1) {
+		if (!strcmp(p, "--ranks"))
+			p += strlen(p) + 1;
+		else if (strncmp(p, "--ranks=", 8) != 0)
+			args[at++] = p;
 	}
 	return args;
 }
 
-int launch_ranks(int ranks, int bound, char **argv, struct err *e)
+int launch_ranks(int ranks, int bound, struct err *e)
 {
-	char self[4096], *number, **args;
+	char self[4096], *number, *given, **args;
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	size_t len;
 	pid_t pid;
 	int status = 0, failed;
 
 	self[n < 0 ? 0 : n] = 0;
+	if (!(given = file_load("/proc/self/cmdline", 16 << 20, &len, e)))
+		return -1;
+	number = str_new("%d", ranks);
 	if (geteuid() == 0) { /* Open MPI asks root for both */
 		setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
 		setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
 	}
-	args = command(ranks, bound, argv, &number, self);
+	args = command(bound, given, len, number, self);
 	catch_signals();
 	failed = posix_spawnp(&pid, args[0], NULL, NULL, args, environ);
 	mem_free(args);
 	mem_free(number);
+	mem_free(given);
 	if (failed)
 		return err_set(e, ERR_UNAVAILABLE, "--ranks %d: cannot start mpirun: %s; Debian has it in openmpi-bin", ranks, strerror(failed));
 	child = pid;

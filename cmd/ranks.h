@@ -12,10 +12,10 @@ int launched_ranks(void);
  * mem_free. */
 char *launch_engine_path(void);
 
-/* Run this command on `ranks` ranks of this machine by mpirun, with `--ranks` and its value left out of argv, and wait for it. SIGTERM, SIGINT and
+/* Run the command of this process on `ranks` ranks of this machine by mpirun, without `--ranks` and its value, and wait for it. SIGTERM, SIGINT and
  * SIGHUP, which mpirun would answer by killing the ranks within two seconds, are passed on as SIGUSR1, which makes them save and stop; SIGUSR2 is
  * passed on as it is. bound: leave
  * each rank the processors that mpirun gives it, else let it choose. Returns the exit status, or -1 with ERR_UNAVAILABLE if there is no mpirun. */
-int launch_ranks(int ranks, int bound, char **argv, struct err *e);
+int launch_ranks(int ranks, int bound, struct err *e);
 
 #endif

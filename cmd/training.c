@@ -13,7 +13,6 @@
 static int64_t threads, ranks;
 static double grace, max_time; /* seconds; 0: no limit */
 static double timeout;
-static char **command;
 static const char *device_name;
 static int plan, quiet;
 
@@ -57,13 +56,6 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 	return 0;
 }
 
-void training_keep_command(int argc, char **argv)
-{
-	command = mem_zalloc((size_t)argc + 1, sizeof *command);
-	for (int i = 0; i < argc; i++)
-		command[i] = argv[i];
-}
-
 /* Start the ranks and wait for them; does not return. */
 static void start_ranks(struct err *e)
 {
@@ -73,7 +65,7 @@ static void start_ranks(struct err *e)
 		err_set(e, ERR_USAGE, "--ranks: this process was started as one of several ranks already");
 		cmd_die(e);
 	}
-	status = launch_ranks((int)ranks, threads == 0, command, e);
+	status = launch_ranks((int)ranks, threads == 0, e);
 	if (status < 0)
 		cmd_die(e);
 	exit(status);

@@ -15,8 +15,6 @@ extern volatile sig_atomic_t training_save; /* 1: SIGUSR2 asked for a checkpoint
 void training_catch_signals(const char *program, double seconds);
 /* Hooks that print progress on stderr (quiet: only errors and warnings), stop the run once cmd_signal is set, and save once training_save is. */
 struct train_hooks training_hooks(int quiet);
-/* Keep the command as it was given, for --ranks; call it before the options are parsed. */
-void training_keep_command(int argc, char **argv);
 /* Train, or with --plan print the plan. With --ranks, or as one of several ranks, it ends the process if the ranks cannot end together. */
 void training_run(struct train_options *o, struct err *e);
 

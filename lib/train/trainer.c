@@ -403,7 +403,7 @@ static int train(struct trainer *r, struct err *e)
 	          params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, optimizer_names[r->o->optimizer], r->o->lr,
 	          r->flops_per_sample * 1e-9, r->device->name, precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
 	if (train_steps(r, e)) {
-		if (e && e->code == ERR_UNAVAILABLE && !runlock_check(&r->lock, NULL))
+		if (e && e->code == ERR_UNAVAILABLE && is_first_rank(r) && !runlock_check(&r->lock, NULL))
 			say_what_is_left(r, e);
 		return -1;
 	}

@@ -31,7 +31,8 @@ struct block_norms {
 	int64_t of[DETAIL_STEPS]; /* the step's number plus 1; 0: none yet */
 };
 
-/* Blocks by their names: a parameter "blocks.3.attn.qkv.weight" is of block "blocks.3", and "final_layer.mlp.1.weight" of "final_layer". The device is borrowed by all three. */
+/* Blocks by their names: a parameter "blocks.3.attn.qkv.weight" is of block "blocks.3", and "final_layer.mlp.1.weight" of "final_layer". The device
+ * is borrowed by all three. */
 int block_norms_init(struct block_norms *b, struct device *d, const struct params *p, struct err *e);
 void block_norms_release(struct block_norms *b, struct device *d);
 /* Submit the sums for `grads` (trainable, on the device) as those of step `number`; scratch is that of OP_SUMSQ over all of them. */
@@ -59,8 +60,8 @@ void step_detail_put(struct step_detail *s, struct device *d, int64_t number, in
 /* The device has finished step `number`, with this mean loss and norm of the gradient; finite: the step changed the weights. Returns the facts of a
  * step that stands out, without its samples, at most once between two lines of the log; else NULL. Caller frees with json_decref. */
 json_t *step_detail_take(struct step_detail *s, int64_t number, int finite, double loss, double norm);
-/* Which samples of step `number` have the largest losses, those that are not finite before all: positions in the batch, SPIKE_SAMPLES at most. Returns
- * how many. */
+/* Which samples of step `number` have the largest losses, those that are not finite before all: positions in the batch, SPIKE_SAMPLES at most.
+ * Returns how many. */
 int step_detail_worst(const struct step_detail *s, int64_t number, int64_t *at);
 /* The loss by time since the last call, as time_losses_json; NULL if there was no finite step. Caller frees with json_decref. */
 json_t *step_detail_by_time(struct step_detail *s);

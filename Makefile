@@ -36,6 +36,9 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARN) $(CFLAGS) $(ARCH_FLAGS) $(HARD_FLAGS
 NVCC_FLAGS = -std=c++17 -O3 $(NVCC_ARCH) -Xcompiler -fPIE,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
 	-I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP
 
+# The messages of TensorBoard's files, which protobuf-c's compiler turns into C.
+TFEVENTS = $(B)/lib/file/tfevents.pb-c
+
 # The library, by layer. The kernels are compiled twice: real = float and real = double.
 LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
@@ -45,7 +48,7 @@ ONCE_C = $(filter $(addprefix $(SRC)/kernels/,array.c cpu.c device.c deviceopen.
 TWICE_C = $(filter-out $(ONCE_C),$(KERN_C))
 CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
 LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f32.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
-	$(CU:$(SRC)/%.cu=$(B)/%.cu.o)
+	$(CU:$(SRC)/%.cu=$(B)/%.cu.o) $(if $(TENSORBOARD),$(TFEVENTS:=.o))
 
 # The programs; what they share is libcmd.a. Only the decoder that ddm-ingest starts links FFmpeg.
 MAIN_C = $(wildcard $(SRC)/cmd/ddm-*.c)
@@ -53,6 +56,8 @@ PROG_C = $(if $(filter 0,$(MEDIA)),$(filter-out %/ddm-ingest.c,$(MAIN_C)),$(MAIN
 INGEST_C = $(if $(filter 0,$(MEDIA)),$(wildcard $(SRC)/cmd/ingest_*.c))
 DECODER_C = $(SRC)/cmd/ingest_decoder.c
 DECODER = $(if $(filter 0,$(MEDIA)),,$(B)/ingest-decoder)
+# MPI's engine, which a process loads when it is one of several ranks (lib/comm/engine.h).
+ENGINE = $(if $(filter 1,$(MPI)),$(B)/mpi-engine.so)
 CMD_C = $(filter-out $(MAIN_C) $(INGEST_C) $(DECODER_C),$(wildcard $(SRC)/cmd/*.c))
 CMD_O = $(CMD_C:$(SRC)/%.c=$(B)/%.o)
 PROG_O = $(PROG_C:$(SRC)/%.c=$(B)/%.o) $(if $(DECODER),$(B)/cmd/ingest_decoder.o)
@@ -87,7 +92,7 @@ OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $
 	$(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o $(EMULATED) $(STANDIN_O) \
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o $(B)/tests/cuda/wholestep.o
 
-all: $(LIBS) $(PROGS) $(DECODER)
+all: $(LIBS) $(PROGS) $(DECODER) $(ENGINE)
 tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so standin
 
 $(B)/libddm.a: $(LIB_O)
@@ -103,11 +108,20 @@ $(addprefix $(B)/lib/,core/rng.o file/resize.o cluster/kmeans_assign.o cluster/k
 	metric/distances.o metric/gram.o metric/moments.o metric/sketch.o) \
 	$(B)/kernels/% $(B)/tests/op/% $(B)/tests/bench/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi
 $(B)/lib/file/font.o: EXTRA = $(FREETYPE_CFLAGS)
+$(B)/lib/file/tfevents.o $(TFEVENTS).o: EXTRA = -I$(B)/lib
+$(if $(TENSORBOARD),$(B)/lib/file/tfevents.o $(TFEVENTS).o: $(TFEVENTS).c)
 # gcc's straight-line vectoriser takes the product's accumulators, vectors already, out of their registers (half the speed on SSE2).
 $(B)/kernels/gemm.% $(B)/kernels/compact%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize $(TILE_FLAGS)
 
 $(B)/%.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)
+	@echo "  CC $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -c -o $@ $<
+$(TFEVENTS).c: $(SRC)/lib/file/tfevents.proto
+	@mkdir -p $(@D)
+	@echo "  PROTOC $<"
+	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
+$(TFEVENTS).o: $(TFEVENTS).c $(B)/flags
 	@echo "  CC $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -c -o $@ $<
 $(B)/%.f32.o: $(SRC)/%.c $(B)/flags
@@ -120,7 +134,8 @@ $(B)/%.f64.o: $(SRC)/%.c $(B)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -DREAL_IS_DOUBLE -c -o $@ $<
 # By far the longest to compile: their architectures at the same time.
 $(addprefix $(B)/kernels/,attention.cu.o attention_grad.cu.o attention_head.cu.o conv.cu.o): EXTRA_NVCC = --threads 0
-# Two blocks on a processor are worth more than what they spill; and a spilled counter, read once a turn, costs less than a smaller tile.
+# Kernels that may spill registers: without -Werror (see configure), spills are only reported. groupnorm spills because two of its blocks share a
+# multiprocessor, which gains more time than the spills cost. attention_head spills a counter that it reads once a turn; a smaller tile is slower.
 $(B)/kernels/groupnorm.cu.o $(B)/kernels/attention_head.cu.o: private SPILLS = -Xptxas -warn-spills
 # Tests compare these with the CPU to the bit, so nvcc must not contract a product and a sum into one rounding. The emulation of all others is
 # contracted where the processor can: a kernel that belongs here, and is not, fails its test there.
@@ -138,7 +153,12 @@ $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 $(DECODER): $(B)/cmd/ingest_decoder.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(MEDIA_LIBS) $(LDLIBS)
-$(B)/cmd/ingest_child.o: EXTRA = -DLIBEXECDIR='"$(LIBEXECDIR)"'
+$(B)/mpi-engine.so: $(SRC)/lib/comm/mpi/engine.c $(SRC)/lib/comm/engine.h $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	$(Q)$(CC) $(filter-out -MD -MP -fPIE,$(ALL_CFLAGS)) $(MPI_CFLAGS) -fPIC -fvisibility=hidden -shared $(filter-out -pie,$(LDFLAGS)) \
+		-o $@ $< $(MPI_LIBS)
+$(B)/cmd/ingest_child.o $(B)/cmd/ranks.o: EXTRA = -DLIBEXECDIR='"$(LIBEXECDIR)"'
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
 EMULATING = $(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
@@ -325,7 +345,7 @@ fuzz:
 
 fuzzers: $(FUZZERS)
 
-INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS))) $(DECODER:$(B)/%=$(DESTDIR)$(LIBEXECDIR)/ddm/%)
+INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS))) $(foreach p,$(DECODER) $(ENGINE),$(p:$(B)/%=$(DESTDIR)$(LIBEXECDIR)/ddm/%))
 INSTALL_MAN = $(foreach p,$(wildcard $(SRC)/man/*.[157]),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
 INSTALL_SHARE = $(DESTDIR)$(DATADIR)/fetch-weights $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(wildcard $(SRC)/share/*/*))
 
@@ -353,7 +373,7 @@ install-lib: $(B)/libddm.a
 
 install: all completion install-lib
 	$(Q)$(foreach p,$(PROGS),install -D -m 755 $(p) $(DESTDIR)$(BINDIR)/$(notdir $(p)) &&) :
-	$(Q)$(foreach p,$(DECODER),install -D -m 755 $(p) $(DESTDIR)$(LIBEXECDIR)/ddm/$(notdir $(p)) &&) :
+	$(Q)$(foreach p,$(DECODER) $(ENGINE),install -D -m 755 $(p) $(DESTDIR)$(LIBEXECDIR)/ddm/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/man/*.[157]),\
 		install -D -m 644 $(p) $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/share/*/*),\
@@ -369,7 +389,7 @@ dist:
 	@echo ddm-$(VERSION).tar.gz
 
 clean:
-	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder ddm-*)
+	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder mpi-engine.so ddm-*)
 
 distclean: clean
 	rm -rf $(B)

@@ -9,7 +9,7 @@
 
 /* Whether the locale's variables, in the order of setlocale(3), name UTF-8. setlocale itself fails if the locale is not installed, although the
  * terminal may still show UTF-8. */
-static int locale_is_utf8(void)
+int clean_utf8(void)
 {
 	static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
 
@@ -24,10 +24,10 @@ static int locale_is_utf8(void)
 
 char *clean_message(char *out, size_t size, const char *text)
 {
-	return escape_text(out, size, text, locale_is_utf8());
+	return escape_text(out, size, text, clean_utf8());
 }
 
 char *clean_output(char *out, size_t size, const char *text)
 {
-	return escape_text(out, size, text, !isatty(STDOUT_FILENO) || locale_is_utf8());
+	return escape_text(out, size, text, !isatty(STDOUT_FILENO) || clean_utf8());
 }

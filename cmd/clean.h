@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+/* 1 if the locale's variables name UTF-8. */
+int clean_utf8(void);
+
 /* Escape text for a message on stderr. Characters outside ASCII are kept only if the locale's variables name UTF-8. Returns out. */
 char *clean_message(char *out, size_t size, const char *text);
 

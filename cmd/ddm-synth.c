@@ -32,8 +32,8 @@ static void say_report(const struct synth_report *r)
 		cmd_say("%s: %lld pictures of %lld x %lld, of %lld glyphs: %lld characters in %lld fonts", request.out, (long long)r->samples,
 		        (long long)r->size, (long long)r->size, (long long)r->glyphs, (long long)r->characters, (long long)r->faces);
 		if (r->missing + r->blank + r->repetitions)
-			cmd_say("left out: %lld that a font lacks, %lld blank, %lld of an outline that came before", (long long)r->missing,
-			        (long long)r->blank, (long long)r->repetitions);
+			cmd_say("left out: %lld characters that a font lacks, %lld blank, %lld with the outline of an earlier glyph",
+			        (long long)r->missing, (long long)r->blank, (long long)r->repetitions);
 	} else if (request.command == SYNTH_DRAW)
 		cmd_say("%s: %lld samples of %lld x %lld x %lld", request.out, (long long)r->samples, (long long)r->channels, (long long)r->size,
 		        (long long)r->size);

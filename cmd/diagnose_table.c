@@ -134,25 +134,14 @@ int diagnose_json(const char *path, json_t *rows, const char *name, json_t *list
 int diagnose_finished(const char *table, const char *other, const char *json, const struct stamp *stamp, struct err *e)
 {
 	const char *const path[] = {table, other, json};
-	int there = 1, talking = 0;
+	int there = standing_all(path, 3, stamp, e);
 
-	for (int i = 0; i < 3; i++)
-		talking += path[i] && !strcmp(path[i], "-");
-	if (talking > 1)
-		return err_set(e, ERR_USAGE, "%d outputs on standard output: name files (-o FILE)", talking);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 2 && there >= 0; i++) {
 		struct tsv *t;
 
-		if (!path[i])
+		if (!path[i] || !strcmp(path[i], "-") || !path_exists(path[i]))
 			continue;
-		if (standing_check(path[i], stamp, 0, e))
-			return -1;
-		if (!strcmp(path[i], "-") || !path_exists(path[i])) {
-			there = 0;
-			continue;
-		}
-		t = i < 2 ? tsv_load(path[i], e) : NULL;
-		if (i < 2 && !t)
+		if (!(t = tsv_load(path[i], e)))
 			return -1;
 		tsv_free(t);
 	}

@@ -42,6 +42,8 @@ static int read_result(struct run *r, struct err *e)
 	size_t i;
 	int rc = o ? 0 : -1;
 
+	if (!rc && ask->routes)
+		rc = err_set(e, ERR_USAGE, "--routes: chooses rows of a table, and %s is the result of one route", r->name);
 	json_array_foreach (times, i, time) {
 		char *key = str_new("%s_t%g", r->column, json_number_value(time));
 		const json_t *v = json_object_get(o, key);

@@ -303,8 +303,8 @@ static void put_table(const char *key, const json_t *list, int indent)
 	str_release(&s);
 }
 
-/* Print the program, options and inputs that made a file. */
-static void put_stamp(const json_t *stamp, int indent)
+/* Print the program, options and inputs that made a file, but for the names of classes if the facts have them. */
+static void put_stamp(const json_t *stamp, const json_t *facts, int indent)
 {
 	const json_t *inputs = json_object_get(stamp, "inputs");
 	json_t *options = json_copy((json_t *)(uintptr_t)stamp), *v;
@@ -321,6 +321,8 @@ static void put_stamp(const json_t *stamp, int indent)
 	json_object_del(options, "program");
 	json_object_del(options, "version");
 	json_object_del(options, "inputs");
+	if (json_object_get(facts, "class_names"))
+		json_object_del(options, "class_names");
 	if (json_object_size(options))
 		put_fact("with", options, indent);
 	if (json_is_object(inputs)) {
@@ -384,6 +386,6 @@ void info_print(const json_t *facts, int full)
 			put_fact(key, v, INDENT);
 	}
 	if (json_is_object(json_object_get(facts, "stamp")))
-		put_stamp(json_object_get(facts, "stamp"), INDENT);
+		put_stamp(json_object_get(facts, "stamp"), facts, INDENT);
 	str_release(&s);
 }

@@ -57,7 +57,10 @@ void page_start(struct page *p, const char *title, const char *stamp)
 
 	str_puts(h, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, "
 	            "initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
-	            "'unsafe-inline'\">\n<meta name=\"ddm\" content=\"");
+	            "'unsafe-inline'\">\n");
+	if (p->refresh)
+		str_printf(h, "<meta http-equiv=\"refresh\" content=\"%d\">\n", p->refresh);
+	str_puts(h, "<meta name=\"ddm\" content=\"");
 	page_text(p, stamp);
 	str_puts(h, "\">\n<title>");
 	page_text(p, title);

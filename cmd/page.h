@@ -10,6 +10,7 @@ struct page {
 	struct str html;
 	int charts;  /* number of charts so far, for their ids */
 	size_t most; /* size limit in bytes of an embedded picture file */
+	int refresh; /* seconds after which a browser loads the page again; 0: never */
 };
 
 /* Begin and end the page. `stamp` is a line of JSON, stored as metadata. */

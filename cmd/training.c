@@ -6,10 +6,13 @@
 
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
+#include "cmd/ranks.h"
+#include "core/mem.h"
 #include "data/operand.h"
 
-static int64_t threads;
+static int64_t threads, ranks;
 static double grace, max_time; /* seconds; 0: no limit */
+static double timeout;
 static const char *device_name;
 static int plan, quiet;
 
@@ -22,6 +25,10 @@ const struct option training_options[] = {
     OPTION_GROUP("Machine"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
      .said = "default: all processors that it may use", OPTION_ALWAYS},
+    {"--ranks", .type = OPTION_INT, .value = &ranks, .lo = 1, .hi = 4096, .arg = "N",
+     .help = "processes of this machine that train together, started by mpirun; a power of two", OPTION_ALWAYS},
+    {"--comm-timeout", .type = OPTION_REAL, .value = &timeout, .lo = 1, .hi = 1e6, .arg = "SECONDS", .preset = "600",
+     .help = "how long a rank may take to answer before the others end", OPTION_ALWAYS},
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N: where to compute",
      OPTION_ALWAYS},
     OPTION_GROUP("Output"),
@@ -41,7 +48,7 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 	printf("gflop_per_image\t%.6g\n", p.flops_per_sample * 1e-9);
 	printf("weights_bytes\t%" PRIu64 "\ngradients_bytes\t%" PRIu64 "\noptimizer_bytes\t%" PRIu64 "\n", p.weights, p.gradients, p.optimizer);
 	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations, p.scratch, p.batches);
-	printf("data_bytes\t%" PRIu64 "\ntotal_bytes\t%" PRIu64 "\n", p.data, p.total);
+	printf("data_bytes\t%" PRIu64 "\nexperts_bytes\t%" PRIu64 "\ntotal_bytes\t%" PRIu64 "\n", p.data, p.experts, p.total);
 	printf("offloaded_bytes\t%" PRIu64 "\n", p.offloaded);
 	printf("device_bytes\t%" PRIu64 "\nfree_bytes\t%" PRIu64 "\nbeside_bytes\t%" PRIu64 "\n", p.device, p.free, p.beside);
 	if (p.unfit.code)
@@ -49,23 +56,86 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 	return 0;
 }
 
-void training_run(struct train_options *o, struct err *e)
+/* Start the ranks and wait for them; does not return. */
+static void start_ranks(struct err *e)
 {
-	struct train_hooks hooks = training_hooks(quiet);
-	struct pool *pool;
-	struct device *device;
+	int status;
 
-	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
-	if (!plan)
-		training_catch_signals(o->program, grace);
-	if (train_resolve(o, e) || operand_shards(o->shards, e) || !(pool = pool_new((int)threads, e)))
+	if (launched_ranks() > 1) {
+		err_set(e, ERR_USAGE, "--ranks: this process was started as one of several ranks already");
+		cmd_die(e);
+	}
+	status = launch_ranks((int)ranks, threads == 0, e);
+	if (status < 0)
+		cmd_die(e);
+	exit(status);
+}
+
+static int join_ranks(struct train_options *o, struct err *e)
+{
+	char *path = launch_engine_path();
+
+	o->comm = comm_open(path, timeout, e);
+	mem_free(path);
+	return o->comm ? 0 : -1;
+}
+
+/* A batch is cut into at least as many parts as there are ranks. */
+static void cut_batch(struct train_options *o)
+{
+	int64_t n = comm_size(o->comm);
+
+	if (o->accumulate >= n || !o->accumulate) /* 0: auto, which is refused */
 		return;
-	device = open_device(device_name, pool, e);
-	if (device && plan) {
+	o->accumulate = n;
+	if (!quiet && !comm_rank(o->comm))
+		cmd_say("the batch is cut into %" PRId64 " parts, one for each rank, as by --accumulate %" PRId64, n, n);
+}
+
+/* Leave the other ranks together with them, or end them all. */
+static void leave_ranks(struct train_options *o, const struct err *e)
+{
+	if (!o->comm)
+		return;
+	if (e->code && e->code != ERR_AGAIN && !comm_has_failed_together(o->comm)) {
+		cmd_warn("rank %d: %s", comm_rank(o->comm), e->msg);
+		comm_abort(o->comm, e->code);
+	}
+	comm_close(o->comm);
+}
+
+static void train(struct train_options *o, const struct train_hooks *hooks, struct err *e)
+{
+	struct pool *pool = NULL;
+	struct device *device = NULL;
+
+	if (!train_resolve(o, e) && !operand_shards(o->shards, e) && (pool = pool_new((int)threads, e)))
+		device = open_device(device_name, pool, e);
+	if (comm_agree(o->comm, device ? 0 : -1, e)) {
+		/* e says why */
+	} else if (plan) {
 		show_plan(o, device, e);
-	} else if (device) {
-		train_run(o, device, &hooks, e);
+	} else {
+		train_run(o, device, hooks, e);
 	}
 	device_free(device);
 	pool_free(pool);
+}
+
+void training_run(struct train_options *o, struct err *e)
+{
+	struct train_hooks hooks = training_hooks(quiet);
+
+	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
+	if (ranks > 1 && !plan)
+		start_ranks(e);
+	if (launched_ranks() > 1 && join_ranks(o, e))
+		return;
+	cut_batch(o);
+	if (!plan)
+		training_catch_signals(o->program, grace);
+	if (comm_rank(o->comm))
+		hooks.step = NULL, hooks.tick = NULL, hooks.say = NULL;
+	train(o, &hooks, e);
+	leave_ranks(o, e);
 }

@@ -15,7 +15,7 @@ extern volatile sig_atomic_t training_save; /* 1: SIGUSR2 asked for a checkpoint
 void training_catch_signals(const char *program, double seconds);
 /* Hooks that print progress on stderr (quiet: only errors and warnings), stop the run once cmd_signal is set, and save once training_save is. */
 struct train_hooks training_hooks(int quiet);
-/* Train, or with --plan print the plan. */
+/* Train, or with --plan print the plan. With --ranks, or as one of several ranks, it ends the process if the ranks cannot end together. */
 void training_run(struct train_options *o, struct err *e);
 
 #endif

@@ -143,16 +143,11 @@ static size_t attention_stride(const struct attention *k)
 	return (rounded(k->block * k->s) + 2 * rounded(k->block)) * sizeof(real) + (a > b ? a : b);
 }
 
-static int has_bf16_products(const struct op_call *c)
-{
-	return c->device && c->device->bf16_products;
-}
-
 static void attention_run(const struct op_call *c)
 {
 	struct attention k;
 
-	if (has_bf16_products(c)) {
+	if (device_has_bf16_products(c->device)) {
 		attention_bf16_run(c);
 		return;
 	}
@@ -167,7 +162,7 @@ static size_t attention_scratch(const struct op_call *c, int workers)
 {
 	struct attention k;
 
-	if (has_bf16_products(c))
+	if (device_has_bf16_products(c->device))
 		return attention_bf16_scratch(c, workers);
 	attention_init(&k, c, &c->in[0], &c->in[1], 128);
 	return attention_stride(&k) * (size_t)workers;
@@ -255,7 +250,7 @@ static void attention_grad_run(const struct op_call *c)
 {
 	struct attention k;
 
-	if (has_bf16_products(c)) {
+	if (device_has_bf16_products(c->device)) {
 		attention_bf16_grad_run(c);
 		return;
 	}
@@ -269,7 +264,7 @@ static size_t attention_grad_scratch(const struct op_call *c, int workers)
 {
 	struct attention k;
 
-	if (has_bf16_products(c))
+	if (device_has_bf16_products(c->device))
 		return attention_bf16_grad_scratch(c, workers);
 	attention_init(&k, c, &c->in[1], &c->in[2], 256);
 	return grad_stride(&k) * (size_t)workers;

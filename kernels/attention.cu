@@ -180,11 +180,7 @@ static void own_forward(void *call)
 
 static void attention_run(const struct op_call *c)
 {
-	struct attention a = forward_of(c);
-	struct own_call call = {c, &a, c->in[0].shape[0]};
-
-	if (!library_run(c, a, call.samples, 0, own_forward, 0))
-		own_forward(&call);
+	library_or_own(c, forward_of(c), c->in[0].shape[0], 0, own_forward, 0);
 }
 
 static size_t attention_scratch(const struct op_call *c, int workers)

@@ -433,17 +433,20 @@ static inline struct cudnn_attention library_pass(const struct attention &a, int
 	return p;
 }
 
-/* Whether cuDNN may compute it: rows are whole words in bfloat16, without bias or mask. */
-static inline int library_has(const struct op_call *c, const struct attention &a)
+/* Whether cuDNN may compute it: rows are whole words in bfloat16, without bias or mask. The number of inputs tells of a bias, because scratch is
+ * asked for without addresses. */
+static inline int library_has(const struct op_call *c, const struct attention &a, int grad)
 {
-	return c->device && c->device->cudnn && !c->device->invariant && a.bf16 && !a.lse.a.bf16 && a.packed && !a.bias.p && !a.causal;
+	const int biased = c->nin > (grad ? 6 : 3);
+
+	return c->device && c->device->cudnn && !c->device->invariant && a.bf16 && !a.lse.a.bf16 && a.packed && !biased && !a.causal;
 }
 
 /* Bytes of scratch for it with this many samples or fewer, behind `own` bytes. */
 static inline size_t library_scratch(const struct op_call *c, const struct attention &a, int64_t samples, int grad, size_t own)
 {
 	const struct cudnn_attention p = library_pass(a, samples, grad);
-	const size_t bytes = library_has(c, a) ? cudnn_most_workspace(&p) : 0;
+	const size_t bytes = library_has(c, a, grad) ? cudnn_most_workspace(c->device->cudnn, &p) : 0;
 
 	return bytes ? own + CUBLASLT_ALIGN + bytes : own;
 }
@@ -455,15 +458,17 @@ struct own_call {
 	int64_t samples;
 };
 
-/* Returns whether cuDNN computes it. own: submits our kernels, which use `bytes` of scratch; its argument is an own_call. */
-static inline int library_run(const struct op_call *c, const struct attention &a, int64_t samples, int grad, void (*own)(void *call), size_t bytes)
+/* Compute a pass by cuDNN where it is used, else by own, which submits our kernels and uses `bytes` of scratch; its argument is an own_call. */
+static inline void library_or_own(const struct op_call *c, const struct attention &a, int64_t samples, int grad, void (*own)(void *call),
+                                  size_t bytes)
 {
 	const struct cudnn_attention p = library_pass(a, samples, grad);
 	struct own_call call = {c, &a, samples};
 	const struct cudnn_own ours = {own, &call};
 	const uintptr_t at = ((uintptr_t)c->scratch + bytes + CUBLASLT_ALIGN - 1) / CUBLASLT_ALIGN * CUBLASLT_ALIGN;
 
-	return library_has(c, a) && cudnn_run(c->device->cudnn, c->stream, &p, &ours, (void *)at);
+	if (!library_has(c, a, grad) || !cudnn_run(c->device->cudnn, c->stream, &p, &ours, (void *)at))
+		own(&call);
 }
 
 template <class P> static inline unsigned blocks_of(const struct attention &a, int64_t samples, int64_t rows)
@@ -507,8 +512,8 @@ template <class F> static inline void by_type(const struct op_call *c, const str
 		by_width<F, float>(c, a, q->shape[0]);
 }
 
-/* Launch the gradient as one kernel, in attention_head.cu. Returns 0 if there are too many keys for that, or too little shared memory; what it
- * depends on is not the number of samples. */
+/* Launch the gradient as one kernel (attention_head.cu). Returns 0, and launches nothing, if a block cannot hold all keys of a head: there are too
+ * many, they are too wide, or the GPU has too little shared memory. This does not depend on the number of samples, so neither do a sample's bits. */
 int attention_head_grad(const struct op_call *c, const struct attention &a, int64_t samples);
 
 static inline void take_bias(struct attention *a, const struct op_call *c, int i)

@@ -316,11 +316,7 @@ static void own_gradient(void *call)
 
 static void attention_grad_run(const struct op_call *c)
 {
-	struct attention a = gradient_of(c);
-	struct own_call call = {c, &a, c->in[1].shape[0]};
-
-	if (!library_run(c, a, call.samples, 1, own_gradient, delta_bytes(c)))
-		own_gradient(&call);
+	library_or_own(c, gradient_of(c), c->in[1].shape[0], 1, own_gradient, delta_bytes(c));
 }
 
 static size_t attention_grad_scratch(const struct op_call *c, int workers)

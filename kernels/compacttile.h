@@ -28,8 +28,9 @@ struct compact_kernel {
 	/* sum (m, COMPACT_NR), row stride ld, = the rows at `a` times the panel b [pairs][COMPACT_NR], m in 1..mr. `a` and `sum` have memory for mr
 	 * rows; what `sum` holds in rows from m on is undefined. */
 	void (*tile)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
-	/* NULL, or: the same for both layouts of A, added to what `sum` holds if `add`. Calls beside(arg) once for every COMPACT_DEEP pairs or part of
-	 * them: other work, which the CPU does while it multiplies. */
+	/* As `tile`, for rows from `round` and from `across`; with `add`, the product is added to what `sum` holds. Calls beside(arg) after each
+	 * COMPACT_DEEP pairs, and after the rest of fewer: other work, which the CPU does while its tiles multiply. NULL: use `tile` and
+	 * `tile_across`. */
 	void (*tile_add)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m, int add, void (*beside)(void *arg),
 	                 void *arg);
 	/* `tile` for op(A) whose A is stored transposed: `across` rounds n rows of op(A), which are columns of `a` (k, lda), as `tile_across` reads

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { CANDIDATES = CUBLASLT_CANDIDATES, RECOMMENDED = 16, SPLIT_FROM = 4, ROUNDS = 5, RUNS = 4 };
+enum { CANDIDATES = CUBLASLT_CANDIDATES, RECOMMENDED = 16, SPLIT_FROM = 4 };
 
 static int set_preference(const struct cublaslt_library *l, void *pref, const struct cublaslt_key *k, uint64_t workspace)
 {
@@ -75,48 +75,32 @@ struct trial {
 	const struct product *p, *asked;
 	const struct cublaslt_algo *algo;
 	const struct cublaslt_finish *finish;
-	double seconds; /* the least of all rounds; INFINITY: it does not run */
 };
 
-static double time_of(const struct cublaslt *t, int stream, const struct trial *x, void *workspace)
-{
-	int status = LT_OK;
-	double seconds;
+struct trials {
+	const struct cublaslt *t;
+	int stream;
+	const struct trial *x;
+	void *workspace;
+};
 
-	t->host->start(t->host->arg, stream);
-	for (int i = 0; i < RUNS && status == LT_OK; i++) {
-		status = cublaslt_submit(t, stream, x->plan, x->p, x->algo, workspace);
-		if (status == LT_OK && x->finish)
-			x->finish->run(x->finish->arg, x->asked, x->p, workspace);
-	}
-	seconds = t->host->stop(t->host->arg, stream);
-	return status == LT_OK && seconds >= 0 ? seconds / RUNS : INFINITY;
+static int trial_run(void *arg, int i)
+{
+	const struct trials *r = arg;
+	const struct trial *x = &r->x[i];
+	int status = cublaslt_submit(r->t, r->stream, x->plan, x->p, x->algo, r->workspace);
+
+	if (status == LT_OK && x->finish)
+		x->finish->run(x->finish->arg, x->asked, x->p, r->workspace);
+	return status;
 }
 
-/* Time all, and return the index of the fastest, or -1 if none runs. They take turns, so that changes of the clock rate affect all alike; the
- * first round is a warm-up. */
-static int fastest(const struct cublaslt *t, int stream, struct trial *x, int n, void *workspace)
+/* As tuning_race. */
+static int fastest(const struct cublaslt *t, int stream, const struct trial *x, int n, void *workspace, double *seconds)
 {
-	int first = 0;
+	struct trials r = {t, stream, x, workspace};
 
-	for (int i = 0; i < n; i++)
-		x[i].seconds = INFINITY;
-	for (int round = 0; round <= ROUNDS; round++)
-		for (int i = 0; i < n; i++) {
-			double s = time_of(t, stream, &x[i], workspace);
-
-			if (round && s < x[i].seconds)
-				x[i].seconds = s;
-		}
-	for (int i = 1; i < n; i++)
-		if (x[i].seconds < x[first].seconds)
-			first = i;
-	return isfinite(x[first].seconds) ? first : -1;
-}
-
-static int64_t nanoseconds(double s)
-{
-	return s < 1e3 ? (int64_t)llround(s * 1e9) : 0;
+	return tuning_race(t->host, stream, trial_run, &r, n, seconds);
 }
 
 /* The epilogues known to be slow in some versions of the library are timed against a kernel of our own: GELU, its derivative, and sums. */
@@ -132,6 +116,7 @@ static int race_apart(struct cublaslt *t, int stream, struct cublaslt_plan *plan
 	struct trial x[2] = {{.plan = plan, .p = p, .asked = p, .algo = &plan->chosen.algo}};
 	const struct cublaslt_plan *other;
 	struct product q;
+	double seconds[2];
 
 	if (!finish || slow_part(p) == CUBLASLT_FUSED || !cublaslt_part(p, slow_part(p), &q) || !cublaslt_expressible(t, &q))
 		return 0;
@@ -141,10 +126,10 @@ static int race_apart(struct cublaslt *t, int stream, struct cublaslt_plan *plan
 	if (!other->usable)
 		return 0;
 	x[1] = (struct trial){.plan = other, .p = &q, .asked = p, .algo = &other->chosen.algo, .finish = finish};
-	plan->chosen.apart = fastest(t, stream, x, 2, workspace) == 1;
-	plan->chosen.apart_ns = nanoseconds(x[1].seconds);
-	if (isfinite(x[0].seconds))
-		plan->chosen.best_ns = nanoseconds(x[0].seconds);
+	plan->chosen.apart = fastest(t, stream, x, 2, workspace, seconds) == 1;
+	plan->chosen.apart_ns = tuning_nanoseconds(seconds[1]);
+	if (isfinite(seconds[0]))
+		plan->chosen.best_ns = tuning_nanoseconds(seconds[0]);
 	return 0;
 }
 
@@ -153,16 +138,17 @@ static int race(struct cublaslt *t, int stream, struct cublaslt_plan *plan, cons
                 void *workspace, const struct cublaslt_key *key, const struct cublaslt_algo *algo, int n, struct err *e)
 {
 	struct trial x[CANDIDATES];
+	double seconds[CANDIDATES];
 	int best;
 
 	for (int i = 0; i < n; i++)
 		x[i] = (struct trial){.plan = plan, .p = p, .asked = p, .algo = &algo[i]};
-	best = fastest(t, stream, x, n, workspace);
+	best = fastest(t, stream, x, n, workspace, seconds);
 	plan->usable = best >= 0;
 	if (best < 0)
 		return 0;
-	plan->chosen =
-	    (struct cublaslt_chosen){.algo = algo[best], .tried = n, .first_ns = nanoseconds(x[0].seconds), .best_ns = nanoseconds(x[best].seconds)};
+	plan->chosen = (struct cublaslt_chosen){
+	    .algo = algo[best], .tried = n, .first_ns = tuning_nanoseconds(seconds[0]), .best_ns = tuning_nanoseconds(seconds[best])};
 	if (race_apart(t, stream, plan, p, finish, workspace, e))
 		return -1;
 	return cublaslt_keep(t, key, plan, cublaslt_workspace(p), e);

@@ -2,12 +2,11 @@
 #include "kernels/cudnnimpl.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "core/mem.h"
 
-enum { MOST_PLANS = 256, ROUNDS = 5, RUNS = 4, SMALL = 64 << 10, LARGE = 256 << 20 };
+enum { MOST_PLANS = 256, SMALL = 64 << 10, LARGE = 256 << 20 };
 
 static int library_failed(const struct cudnn_library *l, int status, const char *what, struct err *e)
 {
@@ -65,7 +64,7 @@ static size_t delta_bytes(const struct cudnn_attention *p)
 }
 
 /* The deterministic gradient keeps gradients of scores in bfloat16, with both lengths rounded up to 128; the rest is a few hundred bytes. */
-size_t cudnn_workspace(const struct cudnn_attention *p)
+static size_t shape_workspace(const struct cudnn_attention *p)
 {
 	double scores =
 	    p->grad ? 2. * (double)(p->samples * p->heads) * (double)align_up((size_t)p->t, 128) * (double)align_up((size_t)p->s, 128) : 0;
@@ -73,19 +72,6 @@ size_t cudnn_workspace(const struct cudnn_attention *p)
 	if (p->samples < 1 || p->samples & (p->samples - 1) || p->d % 8 || p->d > 128 || p->t < 1 || p->s < 1 || scores > LARGE)
 		return 0;
 	return SMALL + (size_t)scores + delta_bytes(p);
-}
-
-size_t cudnn_most_workspace(const struct cudnn_attention *p)
-{
-	struct cudnn_attention q = *p;
-	size_t most = 0;
-
-	for (q.samples = 1; q.samples <= p->samples; q.samples *= 2) {
-		size_t bytes = cudnn_workspace(&q);
-
-		most = bytes > most ? bytes : most;
-	}
-	return most;
 }
 
 static struct cudnn_key key_of(const struct cudnn_attention *p)
@@ -99,6 +85,29 @@ static struct cudnn_key key_of(const struct cudnn_attention *p)
 	to = k.v + KEYS - 3;
 	to[0] = p->lse_sample, to[1] = p->lse_token, to[2] = p->lse_head;
 	return k;
+}
+
+size_t cudnn_workspace(const struct cudnn *t, const struct cudnn_attention *p)
+{
+	struct cudnn_key key = key_of(p);
+	struct cudnn_chosen known;
+
+	if (!t->forced && (!t->tuning.path || (cudnn_find_tuned(t, &key, &known) && !known.config)))
+		return 0;
+	return shape_workspace(p);
+}
+
+size_t cudnn_most_workspace(const struct cudnn *t, const struct cudnn_attention *p)
+{
+	struct cudnn_attention q = *p;
+	size_t most = 0;
+
+	for (q.samples = 1; q.samples <= p->samples; q.samples *= 2) {
+		size_t bytes = cudnn_workspace(t, &q);
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
 }
 
 /* Submit `run` to the stream. Returns the library's status. */
@@ -128,14 +137,15 @@ static int configurations(struct cudnn *t, struct cudnn_plan *plan, void *config
 {
 	const struct cudnn_library *l = t->lib;
 	const int mode = DNN_HEUR_A;
-	void *heuristics = cudnn_made(l, &plan->graph, DNN_ENGINEHEUR);
+	void *heuristics;
 	int64_t n = 0;
 
-	if (!heuristics || l->desc_set(heuristics, DNN_HEUR_GRAPH, DNN_TYPE_DESCRIPTOR, 1, &plan->graph.graph) != DNN_OK ||
+	if (cudnn_make(l, &plan->graph, DNN_ENGINEHEUR, &heuristics) != DNN_OK ||
+	    l->desc_set(heuristics, DNN_HEUR_GRAPH, DNN_TYPE_DESCRIPTOR, 1, &plan->graph.graph) != DNN_OK ||
 	    l->desc_set(heuristics, DNN_HEUR_MODE, DNN_TYPE_HEUR_MODE, 1, &mode) != DNN_OK || l->desc_finalize(heuristics) != DNN_OK)
 		return 0;
 	for (int i = 0; i < CUDNN_CONFIGS; i++)
-		if (!(config[i] = cudnn_made(l, &plan->graph, DNN_ENGINECFG)))
+		if (cudnn_make(l, &plan->graph, DNN_ENGINECFG, &config[i]) != DNN_OK)
 			return 0;
 	if (l->desc_get(heuristics, DNN_HEUR_RESULTS, DNN_TYPE_DESCRIPTOR, CUDNN_CONFIGS, &n, config) != DNN_OK)
 		return 0;
@@ -146,11 +156,12 @@ static int configurations(struct cudnn *t, struct cudnn_plan *plan, void *config
 static int64_t engine_of(struct cudnn *t, struct cudnn_plan *plan, void *config)
 {
 	const struct cudnn_library *l = t->lib;
-	void *engine = cudnn_made(l, &plan->graph, DNN_ENGINE);
+	void *engine;
 	int64_t n = 0, number = -1, notes = 0;
 	int note[DNN_NOTES];
 
-	if (!engine || l->desc_get(config, DNN_CFG_ENGINE, DNN_TYPE_DESCRIPTOR, 1, &n, &engine) != DNN_OK ||
+	if (cudnn_make(l, &plan->graph, DNN_ENGINE, &engine) != DNN_OK ||
+	    l->desc_get(config, DNN_CFG_ENGINE, DNN_TYPE_DESCRIPTOR, 1, &n, &engine) != DNN_OK ||
 	    l->desc_get(engine, DNN_ENGINE_INDEX, DNN_TYPE_INT64, 1, &n, &number) != DNN_OK ||
 	    l->desc_get(engine, DNN_ENGINE_NOTES, DNN_TYPE_NOTE, DNN_NOTES, &notes, note) != DNN_OK)
 		return -1;
@@ -160,18 +171,23 @@ static int64_t engine_of(struct cudnn *t, struct cudnn_plan *plan, void *config)
 	return number;
 }
 
-/* Compile a configuration. NULL if the library cannot, its workspace is larger than ours, or it is not deterministic. */
+/* Compile a configuration. NULL if the library cannot, or its workspace is larger than ours. */
 static void *compile(struct cudnn *t, struct cudnn_plan *plan, const struct cudnn_attention *p, void *config)
 {
 	const struct cudnn_library *l = t->lib;
-	void *run = engine_of(t, plan, config) < 0 ? NULL : cudnn_made(l, &plan->graph, DNN_PLAN);
-	int64_t n = 0, bytes = 0;
+	void *run;
+	int64_t n = 0, bytes = -1;
 
-	if (!run || l->desc_set(run, DNN_PLAN_HANDLE, DNN_TYPE_HANDLE, 1, &t->handle) != DNN_OK ||
-	    l->desc_set(run, DNN_PLAN_CFG, DNN_TYPE_DESCRIPTOR, 1, &config) != DNN_OK || l->desc_finalize(run) != DNN_OK ||
-	    l->desc_get(run, DNN_PLAN_WORKSPACE, DNN_TYPE_INT64, 1, &n, &bytes) != DNN_OK)
+	if (cudnn_make(l, &plan->graph, DNN_PLAN, &run) != DNN_OK)
 		return NULL;
-	return bytes >= 0 && (uint64_t)bytes <= cudnn_workspace(p) - delta_bytes(p) ? run : NULL;
+	if (l->desc_set(run, DNN_PLAN_HANDLE, DNN_TYPE_HANDLE, 1, &t->handle) != DNN_OK ||
+	    l->desc_set(run, DNN_PLAN_CFG, DNN_TYPE_DESCRIPTOR, 1, &config) != DNN_OK || l->desc_finalize(run) != DNN_OK ||
+	    l->desc_get(run, DNN_PLAN_WORKSPACE, DNN_TYPE_INT64, 1, &n, &bytes) != DNN_OK || bytes < 0 ||
+	    (uint64_t)bytes > shape_workspace(p) - delta_bytes(p)) {
+		cudnn_unmake(l, &plan->graph, run);
+		return NULL;
+	}
+	return run;
 }
 
 /* A way to compute a pass: a plan of the library, or with NULL our kernels. */
@@ -179,59 +195,45 @@ struct trial {
 	void *run;
 	int config; /* 1 + its index; 0: ours */
 	int64_t engine;
-	double seconds; /* the least of all rounds; INFINITY: it does not run */
 };
 
-static double time_of(struct cudnn *t, int stream, const struct cudnn_attention *p, const struct cudnn_own *own, void *workspace, void *run)
-{
-	int status = DNN_OK;
-	double seconds;
+struct trials {
+	struct cudnn *t;
+	int stream;
+	const struct cudnn_attention *p;
+	const struct cudnn_own *own;
+	void *workspace;
+	const struct trial *x;
+};
 
-	t->host->start(t->host->arg, stream);
-	for (int i = 0; i < RUNS && status == DNN_OK; i++) {
-		if (run)
-			status = submit(t, stream, p, run, workspace);
-		else
-			own->run(own->arg);
-	}
-	seconds = t->host->stop(t->host->arg, stream);
-	return status == DNN_OK && seconds >= 0 ? seconds / RUNS : INFINITY;
+static int trial_run(void *arg, int i)
+{
+	const struct trials *r = arg;
+
+	if (r->x[i].run)
+		return submit(r->t, r->stream, r->p, r->x[i].run, r->workspace);
+	r->own->run(r->own->arg);
+	return DNN_OK;
 }
 
-static int64_t nanoseconds(double s)
+/* Choose among ours, which is r->x[0], and n - 1 of the library's. Ours is used unless another is faster. */
+static int race(struct cudnn_plan *plan, struct trials *r, int n, struct err *e)
 {
-	return s < 1e3 ? (int64_t)llround(s * 1e9) : 0;
-}
+	double seconds[1 + CUDNN_CONFIGS];
+	int best = tuning_race(r->t->host, r->stream, trial_run, r, n, seconds), fast = 1;
 
-/* Time ours, which is x[0], and n - 1 of the library's, in turns, so that changes of the clock rate affect all alike; the first round is a
- * warm-up. Ours is used unless another is faster. */
-static int race(struct cudnn *t, int stream, struct cudnn_plan *plan, const struct cudnn_attention *p, const struct cudnn_own *own, void *workspace,
-                struct trial *x, int n, struct err *e)
-{
-	int best = 0, fast = 1;
-
-	for (int i = 0; i < n; i++)
-		x[i].seconds = INFINITY;
-	for (int round = 0; round <= ROUNDS; round++)
-		for (int i = 0; i < n; i++) {
-			double s = time_of(t, stream, p, own, workspace, x[i].run);
-
-			if (round && s < x[i].seconds)
-				x[i].seconds = s;
-		}
-	for (int i = 1; i < n; i++) {
-		if (x[i].seconds < x[best].seconds)
-			best = i;
-		if (x[i].seconds < x[fast].seconds)
+	if (best < 0)
+		best = 0;
+	for (int i = 2; i < n; i++)
+		if (seconds[i] < seconds[fast])
 			fast = i;
-	}
-	plan->chosen.config = x[best].config;
-	plan->chosen.engine = x[best].engine;
+	plan->chosen.config = r->x[best].config;
+	plan->chosen.engine = r->x[best].engine;
 	plan->chosen.tried = n - 1;
-	plan->chosen.own_ns = nanoseconds(x[0].seconds);
-	plan->chosen.first_ns = n > 1 ? nanoseconds(x[1].seconds) : 0;
-	plan->chosen.best_ns = n > 1 ? nanoseconds(x[fast].seconds) : 0;
-	return cudnn_keep(t, plan, e);
+	plan->chosen.own_ns = tuning_nanoseconds(seconds[0]);
+	plan->chosen.first_ns = n > 1 ? tuning_nanoseconds(seconds[1]) : 0;
+	plan->chosen.best_ns = n > 1 ? tuning_nanoseconds(seconds[fast]) : 0;
+	return cudnn_keep(r->t, plan, e);
 }
 
 /* Compile what was chosen, or time all and choose. */
@@ -240,31 +242,35 @@ static int choose(struct cudnn *t, int stream, struct cudnn_plan *plan, const st
 {
 	int known = !t->forced && cudnn_find_tuned(t, &plan->key, &plan->chosen);
 	struct trial x[1 + CUDNN_CONFIGS] = {{0}};
-	void *config[CUDNN_CONFIGS], *run = NULL;
-	int64_t want = t->forced;
+	struct trials trials = {t, stream, p, own, workspace, x};
+	void *config[CUDNN_CONFIGS], *run;
+	int64_t want = t->forced, engine;
 	int n = 1;
 
+	if (!cudnn_workspace(t, p) || (!t->forced && !known && t->host->capturing(t->host->arg, stream)))
+		return 0;
 	if (known)
 		want = plan->chosen.config;
-	if (known && !want)
-		return 0;
-	if (!t->forced && !known && (!t->tuning.path || t->host->capturing(t->host->arg, stream)))
-		return 0;
 	if ((t->handle || t->lib->create(&t->handle) == DNN_OK) && cudnn_graph_init(&plan->graph, t->lib, t->handle, p) == DNN_OK)
 		plan->configs = configurations(t, plan, config);
 	if (want) {
-		if (want <= plan->configs && (t->forced || engine_of(t, plan, config[want - 1]) == plan->chosen.engine))
+		engine = want <= plan->configs ? engine_of(t, plan, config[want - 1]) : -1;
+		if (engine >= 0 && (t->forced || engine == plan->chosen.engine))
 			plan->run = compile(t, plan, p, config[want - 1]);
 		return 0;
 	}
-	for (int i = 0; i < plan->configs; i++)
-		if ((run = compile(t, plan, p, config[i])))
-			x[n++] = (struct trial){.run = run, .config = i + 1, .engine = engine_of(t, plan, config[i])};
-	if (race(t, stream, plan, p, own, workspace, x, n, e))
+	for (int i = 0; i < plan->configs; i++) {
+		engine = engine_of(t, plan, config[i]);
+		if (engine >= 0 && (run = compile(t, plan, p, config[i])))
+			x[n++] = (struct trial){.run = run, .config = i + 1, .engine = engine};
+	}
+	if (race(plan, &trials, n, e))
 		return -1;
 	for (int i = 1; i < n; i++)
 		if (x[i].config == plan->chosen.config)
 			plan->run = x[i].run;
+		else
+			cudnn_unmake(t->lib, &plan->graph, x[i].run);
 	return 0;
 }
 
@@ -298,7 +304,7 @@ int cudnn_run(struct cudnn *t, int stream, const struct cudnn_attention *p, cons
 	struct err e = {0};
 	struct cudnn_plan *plan;
 
-	if (!cudnn_workspace(p))
+	if (!shape_workspace(p))
 		return 0;
 	assert((uintptr_t)workspace % CUBLASLT_ALIGN == 0);
 	plan = plan_of(t, stream, p, own, workspace, &e);

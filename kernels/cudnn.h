@@ -1,12 +1,13 @@
-/* Attention by cuDNN, which is opened at run time, beside our own kernels: each shape is timed once, and the faster is used.
+/* Attention by cuDNN, which is opened at run time. Each shape is timed once by cuDNN and by our own kernels, and the faster of the two is used.
  *
- * A pass is described to the library as a graph of products, pointwise operations and sums, for which it compiles a kernel. The gradient's graph
- * writes dq from one product, not through sums in memory, so the library uses its deterministic algorithm, at the price of a workspace that holds
- * the gradients of the scores. A plan takes half a second to compile, and routing gives an expert another batch in every step, so only batches
- * that are powers of two use the library.
+ * cuDNN is given a graph of the products, pointwise operations and sums of a pass, and compiles a kernel for it. In the graph of the gradient dq is
+ * the result of a single product. cuDNN then uses its deterministic algorithm, which needs a workspace for the gradients of all scores.
  *
- * Nothing is timed, and the library is not used, without a tuning file, which stores the choices for later runs and resumed runs. The library and
- * the device are tables of functions, which tests replace. */
+ * To compile a plan takes half a second, and routing gives an expert another number of samples in every step. So cuDNN is only used for powers of
+ * two.
+ *
+ * A tuning file stores the choices, so that later runs and resumed runs make the same ones. Without such a file nothing is timed, and cuDNN is not
+ * used. The library and the device are tables of functions, which tests replace. */
 #ifndef DDM_KERNELS_CUDNN_H
 #define DDM_KERNELS_CUDNN_H
 
@@ -149,7 +150,7 @@ int cudnn_open(struct cudnn_library *l, const char *const *names, struct err *e)
 struct cudnn *cudnn_new(const struct cudnn_library *l, const struct cublaslt_host *h);
 void cudnn_free(struct cudnn *t); /* NULL is allowed */
 
-/* As cublaslt_tune and cublaslt_tune_in. */
+/* As cublaslt_tune and cublaslt_tune_in. Call these and cudnn_force before tapes are laid out, because workspace depends on the choices. */
 size_t cudnn_tune(struct cudnn *t, const char *path);
 size_t cudnn_tune_in(struct cudnn *t, const char *dir);
 
@@ -157,12 +158,13 @@ size_t cudnn_tune_in(struct cudnn *t, const char *dir);
 enum { CUDNN_CONFIGS = 8 };
 void cudnn_force(struct cudnn *t, int config);
 
-/* Bytes of workspace, aligned to CUBLASLT_ALIGN; 0: the library is not used for this shape. */
-size_t cudnn_workspace(const struct cudnn_attention *p);
+/* Bytes of workspace, aligned to CUBLASLT_ALIGN, that cudnn_run may use for this shape. 0: it returns 0, because the library does not take the
+ * shape, our kernel is the stored choice, or there is neither a tuning file nor a forced configuration. Addresses in *p are not read. */
+size_t cudnn_workspace(const struct cudnn *t, const struct cudnn_attention *p);
 /* The most of this shape with p->samples or fewer. */
-size_t cudnn_most_workspace(const struct cudnn_attention *p);
+size_t cudnn_most_workspace(const struct cudnn *t, const struct cudnn_attention *p);
 
-/* 1: submitted, or failed and reported to host->failed. 0: not submitted; use our kernels. workspace: cudnn_workspace(p) bytes. May run `own`, to
+/* 1: submitted, or failed and reported to host->failed. 0: not submitted; use our kernels. workspace: cudnn_workspace(t, p) bytes. May run `own`, to
  * time it, if the shape is new, there is a tuning file, and the stream is not being captured. */
 int cudnn_run(struct cudnn *t, int stream, const struct cudnn_attention *p, const struct cudnn_own *own, void *workspace);
 

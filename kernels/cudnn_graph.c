@@ -15,25 +15,34 @@ struct builder {
 	int ops;
 };
 
-void *cudnn_made(const struct cudnn_library *l, struct cudnn_graph *g, int kind)
+int cudnn_make(const struct cudnn_library *l, struct cudnn_graph *g, int kind, void **desc)
 {
-	void *d = NULL;
+	int status;
 
 	assert(g->nmade < MADE);
-	if (l->desc_create(kind, &d) != DNN_OK)
-		return NULL;
-	return g->made[g->nmade++] = d;
+	*desc = NULL;
+	if ((status = l->desc_create(kind, desc)) == DNN_OK)
+		g->made[g->nmade++] = *desc;
+	return status;
+}
+
+void cudnn_unmake(const struct cudnn_library *l, struct cudnn_graph *g, void *desc)
+{
+	int n = 0;
+
+	l->desc_destroy(desc);
+	for (int i = 0; i < g->nmade; i++)
+		if (g->made[i] != desc)
+			g->made[n++] = g->made[i];
+	g->nmade = n;
 }
 
 static void *make(struct builder *b, int kind)
 {
 	void *d = NULL;
 
-	assert(b->g->nmade < MADE);
 	if (b->status == DNN_OK)
-		b->status = b->l->desc_create(kind, &d);
-	if (d)
-		b->g->made[b->g->nmade++] = d;
+		b->status = cudnn_make(b->l, b->g, kind, &d);
 	return d;
 }
 

@@ -53,8 +53,10 @@ struct cudnn {
 	struct tuning tuning;
 };
 
-/* A new descriptor, owned by g; NULL if the library fails. */
-void *cudnn_made(const struct cudnn_library *l, struct cudnn_graph *g, int kind);
+/* Make a descriptor that g owns. Returns the library's status; *desc is NULL if it fails. */
+int cudnn_make(const struct cudnn_library *l, struct cudnn_graph *g, int kind, void **desc);
+/* Destroy one that nothing refers to. */
+void cudnn_unmake(const struct cudnn_library *l, struct cudnn_graph *g, void *desc);
 
 /* Describe a pass. Returns the library's status; release with cudnn_graph_release in either case. */
 int cudnn_graph_init(struct cudnn_graph *g, const struct cudnn_library *l, void *handle, const struct cudnn_attention *p);

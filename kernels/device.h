@@ -46,7 +46,8 @@ struct op_call {
 /* kernels/NAME.c defines `const struct kernel kernel_NAME_f32, kernel_NAME_f64` through REAL_NAME (kernels/real.h). */
 struct kernel {
 	void (*run)(const struct op_call *c);
-	/* Scratch bytes for arrays of these shapes (data pointers are not set), with fewer samples too, and this many workers; NULL: none. */
+	/* The bytes of scratch that `run` needs with this many workers. c has the shapes, but no data pointers. The bytes are enough for fewer samples
+	 * too. NULL: `run` needs none. */
 	size_t (*scratch)(const struct op_call *c, int workers);
 };
 
@@ -55,8 +56,8 @@ struct kernel {
  * F32            float
  * TF32           float, but products round their inputs to 10 bits (GPU)
  * BF16           GPU: values stored between operations, and weights read by products, are bfloat16; a transformer's residual stream is float.
- *                CPU with AVX512-BF16 or AMX: values are stored in float, and the products of LINEAR and its gradients round their inputs
- *                to bfloat16 (kernels/gemm_bf16.h)
+ *                CPU with AVX512-BF16 or AMX: values are stored in float, and the products of LINEAR, ATTENTION and their gradients
+ *                round their inputs to bfloat16 (kernels/gemm_bf16.h, kernels/attention_bf16.h)
  * BF16_EMULATED  CPU: the numbers that BF16 has with AVX512-BF16, on any CPU */
 enum precision { PRECISION_F32, PRECISION_TF32, PRECISION_BF16, PRECISION_BF16_EMULATED, PRECISIONS };
 extern const char *const precision_names[PRECISIONS + 1]; /* f32 tf32 bf16 bf16-emulated, NULL */
@@ -81,13 +82,13 @@ struct device {
 	int gated_norms;   /* NORM and NORM_GRAD accept a gate */
 	int compact;       /* LINEAR accepts w of DT_COMPACT, in host memory */
 	int invariant;     /* set by device_set_invariant */
-	int bf16_products; /* LINEAR and its gradients on floats round their inputs to bfloat16; set by device_set_precision on the CPU */
+	int bf16_products; /* LINEAR, ATTENTION and their gradients on floats round their inputs to bfloat16; set by device_set_precision on the CPU */
 	int bf16_isa;      /* enum compact_isa: the instructions of those products */
 	struct pool *pool; /* host threads; may be NULL */
 	const struct kernel *kernel[OP_COUNT];
 	struct cublaslt *cublaslt; /* for matrix products (kernels/cublaslt.h); NULL: none */
 	struct cudnn *cudnn;       /* for attention (kernels/cudnn.h); NULL: none */
-	char no_cudnn[256];        /* why a GPU has none; else empty */
+	char no_cudnn[512];        /* why a GPU has none; else empty */
 	size_t shared;             /* of a GPU: most bytes of shared memory of a block */
 
 	void *(*alloc)(struct device *d, size_t bytes, const char *what, struct err *e); /* zeroed, aligned to 64 */
@@ -154,6 +155,12 @@ int device_set_precision(struct device *d, enum precision p, struct err *e);
 
 /* Whether values between operations, and the weights that products read, are stored in bfloat16. */
 int device_stores_bf16(const struct device *d, enum precision p);
+
+/* Whether it has bf16_products. d may be NULL, as in calls of kernels outside a device. */
+static inline int device_has_bf16_products(const struct device *d)
+{
+	return d && d->bf16_products;
+}
 
 /* With `on`, the bits of a sample in a forward pass do not depend on the other samples in its batch, their number or their order. On the CPU this
  * always holds. On a GPU, products otherwise use the fastest algorithm for their number of rows; with `on`, they use one kernel of this project

@@ -45,6 +45,7 @@ struct job {
 	int64_t mc, nc;     /* size of a task's part of C: multiples of MR and NR */
 	int64_t mt, nt;     /* number of parts along M and N */
 	int64_t npad;       /* N rounded up to NR */
+	int in_place;       /* a weight gradient reads its chunks in place */
 	const real *panels; /* all of op(B) as [chunk][panel][k][NR], or NULL */
 	real *packed;       /* memory to pack them into, or NULL */
 	real *own;          /* scratch of worker 0 */
@@ -75,27 +76,26 @@ static int reads_wide_rows_slowly(void)
 
 #endif
 
-/* Whether a weight gradient reads its chunks in place. */
-static int in_place(const struct gemm *g)
+static int reads_in_place(const struct gemm *g)
 {
 	return VREGS == 32 && ((g->lda <= WIDE && g->ldb <= WIDE) || !reads_wide_rows_slowly());
 }
 
 /* In a weight gradient: rows of op(A) packed together, and rows and columns of a task. In place, two chunks of both A and B should fit the
  * second-level cache. */
-static int64_t pack_t(const struct gemm *g)
+static int64_t pack_t(const struct job *s)
 {
-	return in_place(g) ? 8 * MR : 16 * MR;
+	return s->in_place ? 8 * MR : 16 * MR;
 }
 
-static int64_t mc_t(const struct gemm *g)
+static int64_t mc_t(const struct job *s)
 {
-	return in_place(g) ? pack_t(g) : 4 * pack_t(g);
+	return s->in_place ? pack_t(s) : 4 * pack_t(s);
 }
 
-static int64_t nc_t(const struct gemm *g)
+static int64_t nc_t(const struct job *s)
 {
-	return in_place(g) ? 6 * NR : 12 * NR;
+	return s->in_place ? 6 * NR : 12 * NR;
 }
 
 static int64_t chunk_len(const struct gemm *g, int64_t chunk)
@@ -109,15 +109,19 @@ static int64_t chunk_count(const struct gemm *g)
 }
 
 /* Whether A is read in place: its rows are stored, and do not collide in the cache or are read for one panel of B only. */
-static int a_in_place(const struct gemm *g)
+static int a_in_place(const struct job *s)
 {
-	return g->lda && (g->ta == GEMM_N || in_place(g)) && (g->lda % WAY || (g->ta == GEMM_N && g->n <= NR)) && !(g->make && g->ta == GEMM_N);
+	const struct gemm *g = s->g;
+
+	return g->lda && (g->ta == GEMM_N || s->in_place) && (g->lda % WAY || (g->ta == GEMM_N && g->n <= NR)) && !(g->make && g->ta == GEMM_N);
 }
 
 /* Whether B is read in place: only in a weight gradient, where few rows of op(A) use it at a time. Its last columns are packed anyway. */
-static int b_in_place(const struct gemm *g)
+static int b_in_place(const struct job *s)
 {
-	return g->ta == GEMM_T && in_place(g) && g->tb == GEMM_N && g->ldb % WAY && !g->make;
+	const struct gemm *g = s->g;
+
+	return g->ta == GEMM_T && s->in_place && g->tb == GEMM_N && g->ldb % WAY && !g->make;
 }
 
 /* Prefetch part `turn` of `turns` of m rows of A. */
@@ -168,8 +172,8 @@ static void tile_ask(struct tile *t, const struct job *s, const struct block *r,
 static void block_run(const struct job *s, const struct block *r, int64_t chunk, const real *b, real *abuf, int add, int last, real *c, int64_t ldc)
 {
 	const struct gemm *g = s->g;
-	int64_t k0 = chunk * KC, across = ceil_div(r->j1 - r->j0, NR), turn = 0, pack_rows = pack_t(g);
-	int by_rows = g->ta == GEMM_N, a_here = a_in_place(g), b_here = b_in_place(g), made = g->make && by_rows;
+	int64_t k0 = chunk * KC, across = ceil_div(r->j1 - r->j0, NR), turn = 0, pack_rows = pack_t(s);
+	int by_rows = g->ta == GEMM_N, a_here = a_in_place(s), b_here = b_in_place(s), made = g->make && by_rows;
 	struct epilogue ep = last && s->ep ? *s->ep : (struct epilogue){0};
 	const real *from = add ? c : chunk == 0 && s->ep ? s->ep->start : NULL;
 	int64_t ldfrom = add ? ldc : s->ep ? s->ep->ldstart : 0;
@@ -241,7 +245,7 @@ static void task_pack(void *arg, int64_t task, int worker)
 static void pack_part(const struct job *s, const struct block *r, int64_t chunk, real *dst)
 {
 	int64_t kc = chunk_len(s->g, chunk);
-	int here = b_in_place(s->g);
+	int here = b_in_place(s);
 
 	for (int64_t j = r->j0; j < r->j1; j += NR)
 		if (!here || j + NR > r->j1)
@@ -311,7 +315,7 @@ static void task_tile(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	struct block r = job_block(s, task);
 	int64_t chunks = chunk_count(g);
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + pack_t(g) / MR * GEMM_ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + pack_t(s) / MR * GEMM_ASTEP;
 
 	for (int64_t q = 0; q < chunks; q++) {
 		const real *b = bbuf;
@@ -333,7 +337,7 @@ static void task_chunk(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	int64_t wave = task / (s->mt * s->nt);
 	struct block r = job_block(s, task % (s->mt * s->nt));
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + pack_t(g) / MR * GEMM_ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + pack_t(s) / MR * GEMM_ASTEP;
 
 	pack_part(s, &r, s->chunk0 + wave, bbuf);
 	block_run(s, &r, s->chunk0 + wave, bbuf, abuf, 0, 0, s->sums + wave * g->m * g->n, g->n);
@@ -412,8 +416,8 @@ static void job_cut(struct job *s, int workers)
 	const struct gemm *g = s->g;
 	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1;
 
-	s->mc = min64(g->ta == GEMM_T ? mc_t(g) : MC, round_up(g->m | !g->m, MR));
-	s->nc = min64(g->ta == GEMM_T ? nc_t(g) : NC, round_up(g->n | !g->n, NR));
+	s->mc = min64(g->ta == GEMM_T ? mc_t(s) : MC, round_up(g->m | !g->m, MR));
+	s->nc = min64(g->ta == GEMM_T ? nc_t(s) : NC, round_up(g->n | !g->n, NR));
 	for (;;) {
 		s->mt = ceil_div(g->m, s->mc);
 		s->nt = ceil_div(g->n, s->nc);
@@ -440,7 +444,7 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 	int64_t shared = 0;
 	real *common;
 
-	*s = (struct job){.g = g, .npad = round_up(g->n, NR), .own = scratch};
+	*s = (struct job){.g = g, .npad = round_up(g->n, NR), .in_place = reads_in_place(g), .own = scratch};
 	if (by_library(g)) {
 		s->mc = GEMM_PANEL;
 		s->nc = s->npad + NR;
@@ -451,7 +455,7 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 	}
 	assert(g->tb != GEMM_PACKED || g->ta == GEMM_N);
 	job_cut(s, workers);
-	s->each = g->ta == GEMM_T ? pack_t(g) / MR * GEMM_ASTEP + nc_t(g) * KC : MR * MADE;
+	s->each = g->ta == GEMM_T ? pack_t(s) / MR * GEMM_ASTEP + nc_t(s) * KC : MR * MADE;
 	common = scratch ? scratch + workers * s->each : NULL; /* NULL when only the size is asked for */
 	if (g->ta == GEMM_N && g->tb != GEMM_PACKED) {
 		shared = g->k * s->npad;

@@ -46,20 +46,15 @@ static struct gemm forward(const struct op_call *c)
 	                     .ldc = row_stride(&c->out[0])};
 }
 
-static int has_bf16_products(const struct op_call *c)
-{
-	return c->device && c->device->bf16_products;
-}
-
 /* The product in float, or of inputs rounded to bf16 if the device is set so. */
 static size_t product_scratch(const struct op_call *c, const struct gemm *g, int workers)
 {
-	return has_bf16_products(c) ? gemm_bf16_scratch(g, workers) : REAL_NAME(gemm_scratch)(g, workers);
+	return device_has_bf16_products(c->device) ? gemm_bf16_scratch(g, workers) : REAL_NAME(gemm_scratch)(g, workers);
 }
 
 static void product_run(const struct op_call *c, const struct gemm *g, const struct epilogue *ep)
 {
-	if (has_bf16_products(c))
+	if (device_has_bf16_products(c->device))
 		gemm_bf16_run(c->pool, (enum compact_isa)c->device->bf16_isa, g, c->out[0].data, c->in[0].data, c->in[1].data, (const void *)ep,
 		              c->scratch);
 	else
@@ -140,12 +135,14 @@ static size_t linear_dx_scratch(const struct op_call *c, int workers)
 	return product_scratch(c, &g, workers);
 }
 
-/* The derivative of an activation is a pass of its own after a float product: in the epilogue it gains nothing that matters, because its exponential
- * and not its memory takes the time. Beside a product by AMX tiles the exponential costs nothing. */
+/* in[2], if present, holds the values before an activation, whose derivative multiplies dx. After a float product that is a pass of its own: its
+ * exponential takes the time, not its memory traffic, so the product's epilogue would not be faster. A product of bf16 numbers does it in the
+ * epilogue for GELU, because the exponential costs nothing while AMX tiles multiply. */
 static void linear_dx_run(const struct op_call *c)
 {
 	struct gemm g = input_gradient(c);
-	int act = c->attr.linear.act - 1, has_pre = present(c->in, c->nin, 2), fused = has_pre && act == UNARY_GELU_TANH && has_bf16_products(c);
+	int act = c->attr.linear.act - 1, has_pre = present(c->in, c->nin, 2),
+	    fused = has_pre && act == UNARY_GELU_TANH && device_has_bf16_products(c->device);
 	struct epilogue ep = {.pre = fused ? c->in[2].data : NULL, .ldpre = fused ? row_stride(&c->in[2]) : 0};
 	struct op_call u = {
 	    .nin = 2, .nout = 1, .in = {c->out[0], c->in[2]}, .out = {c->out[0]}, .attr = {.unary = {(enum unary)act}}, .pool = c->pool};

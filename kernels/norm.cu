@@ -477,7 +477,8 @@ template <int GATED> static void norm_grad_fused(const struct op_call *c, const 
 			       part + o * g->cols, SUMS * g->cols);
 }
 
-/* NORM_GRAD with the gate h, or with a none of zeros: without it. 0: no kernel computes both. */
+/* NORM_GRAD, and GATE_GRAD of its result: gate and h are what the GATE read, dh and dg their gradients. All four are &absent for NORM_GRAD alone.
+ * Returns 0, and computes nothing, if no kernel does both for these arrays. */
 static int norm_grad_of(const struct op_call *c, const struct array *gate, const struct array *h, const struct array *dh, const struct array *dg)
 {
 	const struct array *x = &c->in[1], *dscale = &c->out[1], *dshift = &c->out[2];

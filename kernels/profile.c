@@ -252,6 +252,12 @@ void profile_table(struct profile *p, void (*line)(void *arg, const char *text),
 		}
 	row_text(text, "all", &sum, &s);
 	line(arg, text);
+	if (*p->device->no_cudnn && (op[OP_ATTENTION].count || op[OP_ATTENTION_GRAD].count)) {
+		char why[sizeof p->device->no_cudnn + 64];
+
+		snprintf(why, sizeof why, "attention ran without cuDNN: %s", p->device->no_cudnn);
+		line(arg, why);
+	}
 }
 
 static int by_seconds(const void *a, const void *b)

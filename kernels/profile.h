@@ -24,7 +24,8 @@ void profile_add(struct profile *p, enum op op, const struct op_call *c, double 
 
 /* The totals so far; waits for submitted work. */
 void profile_read(struct profile *p, struct op_profile out[OP_COUNT]);
-/* The same as a table with shares and percentages of the device's measured peaks, line by line. */
+/* The same as a table with shares and percentages of the device's measured peaks, line by line. If there was attention on a GPU without cuDNN, a
+ * last line says why. */
 void profile_table(struct profile *p, void (*line)(void *arg, const char *text), void *arg);
 /* A table with a line for each op and shapes of its arrays, in milliseconds, the longest time first; each line ends with the shapes. */
 void profile_shapes(struct profile *p, void (*line)(void *arg, const char *text), void *arg);

@@ -1,21 +1,46 @@
 /* Opens a shared library and finds its functions (kernels/sharedlib.h). */
 #include "kernels/sharedlib.h"
 
+#include <assert.h>
 #include <dlfcn.h>
+#include <string.h>
 
+#include "core/mem.h"
 #include "core/str.h"
 
+/* Whether dlopen says only that there is no such file, in the words of glibc. */
+static int is_absent(const char *name, const char *why)
+{
+	size_t n = strlen(name);
+
+	return !strncmp(why, name, n) && strstr(why + n, "No such file or directory");
+}
+
+/* Of several reasons the first is kept, or the first about a file that is there, such as one whose own libraries are missing. */
 static void *open_first(const char *const *names, const char *title, const char *package, struct err *e)
 {
 	struct str tried = {0};
+	char *reason = NULL;
+	int absent = 1;
 	void *so = NULL;
 
+	assert(names[0]);
 	for (int i = 0; names[i] && !so; i++) {
-		so = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+		const char *why;
+
+		if ((so = dlopen(names[i], RTLD_NOW | RTLD_LOCAL)))
+			break;
 		str_printf(&tried, "%s%s", i ? ", " : "", names[i]);
+		why = dlerror();
+		if (!reason || (absent && !is_absent(names[i], why))) {
+			mem_free(reason);
+			reason = mem_strdup(why);
+			absent = is_absent(names[i], why);
+		}
 	}
 	if (!so)
-		err_set(e, ERR_UNAVAILABLE, "%s cannot be opened (%s): it is in %s", title, str_text(&tried), package);
+		err_set(e, ERR_UNAVAILABLE, "%s cannot be opened (tried %s): %s; it is in %s", title, str_text(&tried), reason, package);
+	mem_free(reason);
 	str_release(&tried);
 	return so;
 }

@@ -1,7 +1,8 @@
-/* Reads, adds to and writes a tuning file (kernels/tuning.h). */
+/* Times ways to compute the same, and reads, adds to and writes a tuning file (kernels/tuning.h). */
 #include "kernels/tuning.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +10,46 @@
 #include "core/str.h"
 #include "file/commit.h"
 #include "file/fileio.h"
+#include "kernels/cublaslt.h"
 
-enum { FILE_LIMIT = 16 << 20 };
+enum { FILE_LIMIT = 16 << 20, ROUNDS = 5, RUNS = 4 };
+
+static double time_of(const struct cublaslt_host *h, int stream, int (*run)(void *arg, int i), void *arg, int which)
+{
+	int failed = 0;
+	double seconds;
+
+	h->start(h->arg, stream);
+	for (int i = 0; i < RUNS && !failed; i++)
+		failed = run(arg, which);
+	seconds = h->stop(h->arg, stream);
+	return !failed && seconds >= 0 ? seconds / RUNS : INFINITY;
+}
+
+/* The ways take turns, so that changes of the clock rate affect all alike; the first round is a warm-up. */
+int tuning_race(const struct cublaslt_host *h, int stream, int (*run)(void *arg, int i), void *arg, int n, double *seconds)
+{
+	int best = 0;
+
+	for (int i = 0; i < n; i++)
+		seconds[i] = INFINITY;
+	for (int round = 0; round <= ROUNDS; round++)
+		for (int i = 0; i < n; i++) {
+			double s = time_of(h, stream, run, arg, i);
+
+			if (round && s < seconds[i])
+				seconds[i] = s;
+		}
+	for (int i = 1; i < n; i++)
+		if (seconds[i] < seconds[best])
+			best = i;
+	return isfinite(seconds[best]) ? best : -1;
+}
+
+int64_t tuning_nanoseconds(double seconds)
+{
+	return seconds < 1e3 ? (int64_t)llround(seconds * 1e9) : 0;
+}
 
 void tuning_init(struct tuning *t, const char *gpu, const char *library, size_t version)
 {

@@ -1,6 +1,7 @@
-/* A tuning file: what measurements on this GPU chose, for products (kernels/cublaslt.h) and for attention (kernels/cudnn.h). Several processes may
- * share one. It is text: a first line that names the format, the GPU and the library, then a line for each choice, with its key, its words in
- * hexadecimal and its numbers. */
+/* Choices by time on a GPU, for products (kernels/cublaslt.h) and for attention (kernels/cudnn.h): the measurement, and the file of choices.
+ *
+ * Several processes may share a tuning file. It is text: a first line that names the format, the GPU and the library, then a line for each choice,
+ * with its key, its words in hexadecimal and its numbers. */
 #ifndef DDM_KERNELS_TUNING_H
 #define DDM_KERNELS_TUNING_H
 
@@ -9,6 +10,15 @@
 
 #include "core/err.h"
 #include "file/runlock.h"
+
+struct cublaslt_host;
+
+/* Time n ways to compute the same on a stream, and return the index of the fastest, or -1 if none runs. run(arg, i) submits way i; other than 0:
+ * it fails. seconds[i]: the least time of a run of way i; INFINITY: it does not run. */
+int tuning_race(const struct cublaslt_host *h, int stream, int (*run)(void *arg, int i), void *arg, int n, double *seconds);
+
+/* 0 for INFINITY. */
+int64_t tuning_nanoseconds(double seconds);
 
 struct tuning {
 	const char *format;                 /* the name and version of the format, such as "ddm-tuning 2"; borrowed */

@@ -158,6 +158,15 @@ static int parse_with_unit(const char *text, const char *units, const double *sc
 	return 0;
 }
 
+void print_f64(char text[F64_TEXT], double v)
+{
+	for (int digits = 1; digits <= 17; digits++) {
+		snprintf(text, F64_TEXT, "%.*g", digits, v);
+		if (strtod(text, NULL) == v && (!strchr(text, 'e') || fabs(v) < 1e-4 || fabs(v) >= 1e15))
+			return;
+	}
+}
+
 int parse_duration(const char *text, double *seconds)
 {
 	static const double scale[] = {1, 60, 3600, 86400};

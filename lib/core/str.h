@@ -26,6 +26,9 @@ char *str_new(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int parse_i64(const char *text, int64_t lo, int64_t hi, int64_t *out);
 int parse_u64(const char *text, uint64_t *out);
 int parse_f64(const char *text, double lo, double hi, double *out);
+/* The inverse: the fewest digits that give v back, "0.8", "16", "1e-05". */
+enum { F64_TEXT = 32 };
+void print_f64(char text[F64_TEXT], double v);
 /* "90", "90s", "15m", "2h", "1d" -> seconds. */
 int parse_duration(const char *text, double *seconds);
 /* "512", "64K", "20M", "3G" (powers of 1024) -> bytes. */

@@ -87,15 +87,16 @@ struct loader_options {
 	double text_drop;          /* probability of the null text */
 	const uint16_t *null_text; /* (text_tokens, text_width) float16, borrowed; required if text_drop > 0 */
 	int32_t null_rows;
-	int64_t first; /* number of the first batch; a resumed run sets it */
-	int ahead;     /* batches prefetched by one thread; 0: read in the caller */
+	int64_t first;       /* number of the first batch; a resumed run sets it */
+	int64_t from, count; /* only samples [from, from + count) of each batch are read, as one of several ranks does; count 0: all */
+	int ahead;           /* batches prefetched by one thread; 0: read in the caller */
 };
 
 struct loader *loader_new(struct dataset *d, const struct loader_options *o, struct err *e);
 void loader_free(struct loader *l);
 
-/* The next batch: x (batch, C, H, W), label and cluster (batch), text (batch, text_tokens, text_width) and its rows (batch), or NULL.
- * Borrowed until the next call. */
+/* The next batch, or the part of it that `from` and `count` ask for: x (n, C, H, W), label and cluster (n), text (n, text_tokens, text_width) and its
+ * rows (n), or NULL. Borrowed until the next call. */
 struct batch {
 	int64_t number, n;
 	const float *x, *text;

@@ -48,6 +48,7 @@ static int load_files(struct glyph_set *s, const char *const *path, int n, struc
 		}
 		if (!(f->data = file_load(path[s->files], most_bytes, &f->len, e)))
 			return -1;
+		f->name = mem_strdup(path[s->files]);
 		sha256_init(&one);
 		sha256_add(&one, f->data, f->len);
 		sha256_end(&one, hex);
@@ -57,31 +58,36 @@ static int load_files(struct glyph_set *s, const char *const *path, int n, struc
 	return 0;
 }
 
-/* Open every face for every worker. */
-static int open_faces(struct glyph_set *s, const char *const *path, struct err *e)
+/* List the faces of all files, and open them for worker 0. */
+static int open_faces(struct glyph_set *s, struct err *e)
 {
 	for (int i = 0; i < s->files; i++) {
+		const struct glyph_file *file = &s->file[i];
 		int faces = 1;
 
-		for (int face = 0; face < faces; face++)
-			for (int w = 0; w < s->workers; w++) {
-				struct font *f = font_open(s->file[i].data, s->file[i].len, face, path[i], e);
+		for (int index = 0; index < faces; index++) {
+			struct font *f = s->faces < FACES ? font_open(file->data, file->len, index, file->name, e) : NULL;
 
-				if (!f)
-					return -1;
-				faces = font_faces(f);
-				if (s->faces == FACES) {
-					font_close(f);
-					return err_set(e, ERR_USAGE, "%s: more than %d faces in all fonts", path[i], FACES);
-				}
-				s->open[w * FACES + s->faces] = f;
-				if (w < s->workers - 1)
-					continue;
-				s->face = mem_resize(s->face, (size_t)s->faces + 1, sizeof *s->face);
-				s->face[s->faces++] = (struct glyph_face){mem_strdup(font_name(f)), font_weight(f)};
-			}
+			if (!f)
+				return s->faces < FACES ? -1 : err_set(e, ERR_USAGE, "%s: more than %d faces in all fonts", file->name, FACES);
+			faces = font_faces(f);
+			s->open[s->faces] = f;
+			s->face = mem_resize(s->face, (size_t)s->faces + 1, sizeof *s->face);
+			s->face[s->faces++] = (struct glyph_face){mem_strdup(font_name(f)), font_weight(f), i, index};
+		}
 	}
 	return 0;
+}
+
+/* The worker's own font of a face; NULL and *e if it cannot be opened again. */
+static struct font *own_font(const struct glyph_set *s, int worker, int face, struct err *e)
+{
+	struct font **f = &s->open[worker * FACES + face];
+	const struct glyph_file *file = &s->file[s->face[face].file];
+
+	if (!*f)
+		*f = font_open(file->data, file->len, s->face[face].index, file->name, e);
+	return *f;
 }
 
 static int list_glyphs(struct glyph_set *s, const struct glyph_choice *c, struct err *e)
@@ -106,7 +112,7 @@ static int list_glyphs(struct glyph_set *s, const struct glyph_choice *c, struct
 			s->glyph[s->n++] = (struct glyph){u, face};
 		}
 	mem_free(chosen);
-	return s->n ? 0 : err_set(e, ERR_DATA, "no glyph: none of the %d faces has any of the characters that are asked for", s->faces);
+	return s->n ? 0 : err_set(e, ERR_DATA, "no glyph: none of the %d faces has any of the characters of --script and --range", s->faces);
 }
 
 struct seen {
@@ -128,9 +134,11 @@ static void hash_task(void *arg, int64_t task, int worker)
 
 	for (int64_t i = block * BLOCK; i < end && !j->err[task].code; i++) {
 		const struct glyph *g = &j->s->glyph[i];
+		struct font *f = own_font(j->s, worker, g->face, &j->err[task]);
 
 		j->seen[i].at = i;
-		font_outline_hash(j->s->open[worker * FACES + g->face], g->code_point, &j->seen[i].hash, &j->err[task]);
+		if (f)
+			font_outline_hash(f, g->code_point, &j->seen[i].hash, &j->err[task]);
 	}
 }
 
@@ -180,7 +188,7 @@ static int leave_out(struct glyph_set *s, struct pool *pool, const struct progre
 	s->n = kept;
 	mem_free(out);
 	mem_free(j.seen);
-	return kept ? 0 : err_set(e, ERR_DATA, "no glyph: all %lld of the characters that are asked for are blank", (long long)s->blank);
+	return kept ? 0 : err_set(e, ERR_DATA, "no glyph: all %lld characters of --script and --range are blank", (long long)s->blank);
 }
 
 static int by_number(const void *x, const void *y)
@@ -206,7 +214,7 @@ int glyph_set_open(struct glyph_set *s, const char *const *path, int n, const st
 {
 	*s = (struct glyph_set){.workers = pool ? pool_threads(pool) : 1};
 	s->open = mem_zalloc((size_t)s->workers * FACES, sizeof *s->open);
-	if (load_files(s, path, n, e) || open_faces(s, path, e) || list_glyphs(s, c, e) || leave_out(s, pool, progress, e))
+	if (load_files(s, path, n, e) || open_faces(s, e) || list_glyphs(s, c, e) || leave_out(s, pool, progress, e))
 		return -1;
 	list_characters(s);
 	return 0;
@@ -218,8 +226,10 @@ void glyph_set_release(struct glyph_set *s)
 		font_close(s->open[i]);
 	for (int i = 0; i < s->faces; i++)
 		mem_free(s->face[i].name);
-	for (int i = 0; s->file && i < s->files; i++)
+	for (int i = 0; s->file && i < s->files; i++) {
 		mem_free(s->file[i].data);
+		mem_free(s->file[i].name);
+	}
 	mem_free(s->open);
 	mem_free(s->face);
 	mem_free(s->file);
@@ -272,7 +282,9 @@ struct glyph_draw glyph_draw(const struct glyph_set *s, const struct glyph_law *
 
 int glyph_picture(const struct glyph_set *s, int worker, const struct glyph_draw *d, uint8_t *pixels, int side, struct err *e)
 {
-	if (font_render(s->open[worker * FACES + d->glyph->face], d->glyph->code_point, &d->pose, pixels, side, e))
+	struct font *f = own_font(s, worker, d->glyph->face, e);
+
+	if (!f || font_render(f, d->glyph->code_point, &d->pose, pixels, side, e))
 		return -1;
 	for (int i = 0; i < side * side; i++)
 		pixels[i] = (uint8_t)((d->ground * (255 - pixels[i]) + d->ink * pixels[i] + 127) / 255);

@@ -36,8 +36,9 @@ struct glyph {
 };
 
 struct glyph_face {
-	char *name; /* family and style */
-	int weight; /* font_weight */
+	char *name;      /* family and style */
+	int weight;      /* font_weight */
+	int file, index; /* private: its file, and its number there */
 };
 
 /* The glyphs of fonts, each outline once. */
@@ -53,10 +54,11 @@ struct glyph_set {
 
 	int files, workers; /* private from here */
 	struct glyph_file {
+		char *name;
 		void *data;
 		size_t len;
 	} * file;
-	struct font **open; /* (workers, faces) */
+	struct font **open; /* (workers, faces); each worker opens those that it needs */
 };
 
 /* Collect the glyphs of all faces of n font files. ERR_UNAVAILABLE without FreeType; ERR_NOINPUT; ERR_DATA: a file is no font, or no face has any of

@@ -60,19 +60,20 @@ static int fill_one(struct loader *l, struct slot *s, int64_t j)
 	const struct loader_options *o = &l->o;
 	uint64_t n = (uint64_t)dataset_info(l->d)->count, p = (uint64_t)s->number * (uint64_t)o->batch + (uint64_t)j;
 	int dropped = l->text && o->text_drop > 0 && rng_uniform(o->seed, RNG_LABEL, (uint64_t)s->number, (uint64_t)j, 0) < o->text_drop;
-	struct dataset_item it = {.x = s->x + j * l->numel, .std = l->std, .text = dropped ? NULL : l->text};
+	int64_t at = j - o->from;
+	struct dataset_item it = {.x = s->x + at * l->numel, .std = l->std, .text = dropped ? NULL : l->text};
 
 	it.mirrored = o->flip && rng_uniform(o->seed, RNG_FLIP, 0, p, 0) < .5;
-	s->index[j] = (int64_t)rng_permute(p % n, n, o->seed, RNG_SHUFFLE, p / n);
-	if (dataset_item(l->d, s->index[j], &it, &s->err))
+	s->index[at] = (int64_t)rng_permute(p % n, n, o->seed, RNG_SHUFFLE, p / n);
+	if (dataset_item(l->d, s->index[at], &it, &s->err))
 		return -1;
-	s->label[j] = it.label;
-	s->cluster[j] = it.cluster;
+	s->label[at] = it.label;
+	s->cluster[at] = it.cluster;
 	if (l->std)
 		latent_draw(it.x, l->std, l->numel, o->seed, 0, p);
 	if (l->text) {
-		text_expand(s->text + j * l->text_numel, dropped ? o->null_text : l->text, l->text_numel);
-		s->rows[j] = dropped ? o->null_rows : it.rows;
+		text_expand(s->text + at * l->text_numel, dropped ? o->null_text : l->text, l->text_numel);
+		s->rows[at] = dropped ? o->null_rows : it.rows;
 	}
 	return 0;
 }
@@ -81,7 +82,7 @@ static void fill(struct loader *l, struct slot *s, int64_t number)
 {
 	s->number = number;
 	s->err = (struct err){0};
-	for (int64_t j = 0; j < l->o.batch; j++)
+	for (int64_t j = l->o.from; j < l->o.from + l->o.count; j++)
 		if (fill_one(l, s, j))
 			return;
 }
@@ -112,7 +113,7 @@ static void *loader_main(void *arg)
 
 static int slot_init(struct slot *s, const struct loader *l, struct err *e)
 {
-	size_t n = (size_t)l->o.batch;
+	size_t n = (size_t)l->o.count;
 
 	s->x = mem_try(n, (size_t)l->numel * sizeof *s->x, "batch", e);
 	s->label = mem_try(n, sizeof *s->label, "batch", e);
@@ -159,12 +160,13 @@ struct loader *loader_new(struct dataset *d, const struct loader_options *o, str
 
 	l->d = d;
 	l->o = *o;
+	l->o.count = o->count ? o->count : o->batch;
 	l->slots = slots_of(o->ahead);
 	l->filled = l->taken = o->first;
 	l->slot = mem_zalloc((size_t)l->slots, sizeof *l->slot);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
-	if (o->batch < 1 || o->first < 0)
+	if (o->batch < 1 || o->first < 0 || o->from < 0 || o->from + l->o.count > o->batch)
 		rc = err_set(e, ERR_USAGE, "batch %lld from number %lld", (long long)o->batch, (long long)o->first);
 	if (!rc)
 		rc = places_init(l, dataset_info(d), e);
@@ -231,7 +233,7 @@ int loader_next(struct loader *l, struct batch *b, struct err *e)
 	if (s->err.code)
 		return err_set(e, s->err.code, "%s", s->err.msg);
 	*b = (struct batch){.number = number,
-	                    .n = l->o.batch,
+	                    .n = l->o.count,
 	                    .x = s->x,
 	                    .text = s->text,
 	                    .label = s->label,

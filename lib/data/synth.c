@@ -221,26 +221,6 @@ out:
 	return rc;
 }
 
-/* 1 if all outputs exist with this stamp, 0 if there is work to do, -1 if another file has the name of one. */
-static int drawn(const struct synth_request *r, const struct stamp *stamp, struct err *e)
-{
-	const char *const path[] = {r->out, r->labels, r->rows};
-	int there = 1, talking = 0;
-
-	for (int i = 0; i < 3; i++)
-		talking += path[i] && !strcmp(path[i], "-");
-	if (talking > 1)
-		return err_set(e, ERR_USAGE, "%d outputs on standard output: name files (-o FILE)", talking);
-	for (int i = 0; i < 3; i++) {
-		if (!path[i])
-			continue;
-		if (standing_check(path[i], stamp, 0, e))
-			return -1;
-		there &= strcmp(path[i], "-") && path_exists(path[i]);
-	}
-	return there;
-}
-
 static int draw(const struct synth_request *r, struct pool *pool, volatile sig_atomic_t *stop, struct synth_report *report, struct err *e)
 {
 	char *router = path_join(r->law, "router"), hash[65], partition[65];
@@ -260,7 +240,7 @@ static int draw(const struct synth_request *r, struct pool *pool, volatile sig_a
 		stamp_i64(stamp, "k", g->k);
 		stamp_text(stamp, "partition", partition);
 		stamp_input(stamp, "law", hash);
-		rc = drawn(r, stamp, e);
+		rc = standing_all(path, 3, stamp, e);
 		if (!rc) {
 			rc = write_samples(&d, stamp, pool, stop, e);
 			*report = (struct synth_report){
@@ -276,12 +256,7 @@ static int draw(const struct synth_request *r, struct pool *pool, volatile sig_a
 int synth_run(const struct synth_request *r, struct pool *pool, volatile sig_atomic_t *stop, struct synth_report *report, struct err *e)
 {
 	*report = (struct synth_report){0};
-	if (r->command == SYNTH_GLYPHS) {
-		struct stamp *s = synth_stamp(r);
-		int rc = synth_glyphs_draw(r, s, pool, stop, report, e);
-
-		stamp_free(s);
-		return rc;
-	}
+	if (r->command == SYNTH_GLYPHS)
+		return synth_glyphs_draw(r, pool, stop, report, e);
 	return r->command == SYNTH_DRAW ? draw(r, pool, stop, report, e) : make_law(r, pool, report, e);
 }

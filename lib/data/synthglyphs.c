@@ -8,9 +8,9 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "data/synthoptions.h"
 #include "file/claim.h"
 #include "file/commit.h"
-#include "file/fileio.h"
 #include "file/standing.h"
 #include "file/still.h"
 #include "file/tarfile.h"
@@ -204,31 +204,25 @@ static int write_pictures(struct picturing *p, const struct stamp *stamp, struct
 	return rc;
 }
 
-/* 1 if the output stands with this stamp, 0 if there is work to do. */
-static int is_done(const struct synth_request *r, const struct stamp *stamp, struct err *e)
-{
-	if (standing_check(r->out, stamp, 0, e))
-		return -1;
-	return strcmp(r->out, "-") && path_exists(r->out);
-}
-
-int synth_glyphs_draw(const struct synth_request *r, struct stamp *s, struct pool *pool, volatile sig_atomic_t *stop, struct synth_report *report,
-                      struct err *e)
+int synth_glyphs_draw(const struct synth_request *asked, struct pool *pool, volatile sig_atomic_t *stop, struct synth_report *report, struct err *e)
 {
 	struct picturing *p = mem_zalloc(1, sizeof *p);
-	struct glyph_choice choice = r->glyphs.choice;
+	struct synth_request own = *asked;
+	const struct synth_request *r = p->r = &own;
+	struct stamp *s;
 	int rc;
 
-	p->r = r;
-	if (!choice.scripts && !choice.ranges)
-		choice.scripts = 1; /* latin */
-	rc = claim_take(&r->out, 1, e) || glyph_set_open(&p->set, r->glyphs.fonts, r->glyphs.nfonts, &choice, pool, r->progress, e) ? -1 : 0;
+	if (!own.glyphs.choice.scripts && !own.glyphs.choice.ranges)
+		own.glyphs.choice.scripts = 1; /* latin, the first of script_names */
+	s = synth_stamp(r);
+	rc =
+	    claim_take(&r->out, 1, e) || glyph_set_open(&p->set, r->glyphs.fonts, r->glyphs.nfonts, &r->glyphs.choice, pool, r->progress, e) ? -1 : 0;
 	if (!rc) {
 		number_scripts(p);
 		stamp_text(s, "renderer", font_renderer(p->set.open[0]));
 		stamp_input(s, "fonts", p->set.hash);
 		put_class_names(s, p);
-		rc = is_done(r, s, e);
+		rc = standing_all(&r->out, 1, s, e);
 	}
 	if (!rc) {
 		rc = write_pictures(p, s, pool, stop, e);
@@ -243,6 +237,7 @@ int synth_glyphs_draw(const struct synth_request *r, struct stamp *s, struct poo
 		                                .blank = p->set.blank,
 		                                .repetitions = p->set.repetitions};
 	}
+	stamp_free(s);
 	glyph_set_release(&p->set);
 	mem_free(p);
 	return rc < 0 ? -1 : 0;

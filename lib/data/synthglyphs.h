@@ -3,11 +3,8 @@
 #define DDM_DATA_SYNTHGLYPHS_H
 
 #include "data/synth.h"
-#include "file/stamp.h"
 
-/* Draw the pictures of a request into its tar, with class and factors beside each; `s` is its stamp, to which the fonts and the names of the classes
- * are added. Errors as of synth_run and glyph_set_open. */
-int synth_glyphs_draw(const struct synth_request *r, struct stamp *s, struct pool *pool, volatile sig_atomic_t *stop, struct synth_report *report,
-                      struct err *e);
+/* Draw the pictures of a request into its tar, with class and factors beside each. Errors as of synth_run and glyph_set_open. */
+int synth_glyphs_draw(const struct synth_request *r, struct pool *pool, volatile sig_atomic_t *stop, struct synth_report *report, struct err *e);
 
 #endif

@@ -223,6 +223,8 @@ static const struct factor {
     {"grey", offsetof(struct glyph_law, contrast), .5, .01, .99},
 };
 
+enum { FACTORS = sizeof factors / sizeof *factors };
+
 static double *factor_in(struct glyph_law *law, const struct factor *f)
 {
 	return (double *)((char *)law + f->at);
@@ -233,19 +235,23 @@ static int parse_factor(struct glyph_law *law, const char *label, const char *pa
 {
 	char name[32];
 	const char *amount = next_part(name, part, ":");
+	const char *words[FACTORS + 2] = {[FACTORS] = "none"};
+	const struct factor *f;
+	double v;
+	int i;
 
-	for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
-		const struct factor *f = &factors[i];
-		double v = f->usual;
-
-		if (strcmp(name, f->name))
-			continue;
-		if (amount && parse_f64(amount, f->lo, f->hi, &v))
-			return err_set(e, ERR_USAGE, "%s: %s: '%s' is not a number from %g to %g", label, f->name, amount, f->lo, f->hi);
-		*factor_in(law, f) = v;
-		return 0;
-	}
-	return err_set(e, ERR_USAGE, "%s: '%s' is not one of none, position, scale, rotation, grey", label, name);
+	for (i = 0; i < FACTORS; i++)
+		words[i] = factors[i].name;
+	if ((i = option_choice(label, name, words, e)) < 0)
+		return -1;
+	if (i == FACTORS)
+		return err_set(e, ERR_USAGE, "%s: 'none' stands alone", label);
+	f = &factors[i];
+	v = f->usual;
+	if (amount && parse_f64(amount, f->lo, f->hi, &v))
+		return err_set(e, ERR_USAGE, "%s: %s: '%s' is not a number from %g to %g", label, f->name, amount, f->lo, f->hi);
+	*factor_in(law, f) = v;
+	return 0;
 }
 
 static int parse_factors(void *field, const char *label, const char *text, struct err *e)
@@ -270,7 +276,7 @@ static void put_factors(struct stamp *s, const char *key, const void *field)
 	struct glyph_law law = *(const struct glyph_law *)field;
 	json_t *o = json_object();
 
-	for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+	for (int i = 0; i < FACTORS; i++)
 		if (*factor_in(&law, &factors[i]) > 0)
 			json_object_set_new(o, factors[i].name, json_real(*factor_in(&law, &factors[i])));
 	stamp_json(s, key, o);

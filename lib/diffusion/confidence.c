@@ -61,15 +61,21 @@ static int same_times(const struct confidence *c, const json_t *list)
 	return same;
 }
 
+/* "the class", for a message. */
+static const char *told_text(const char *told)
+{
+	return !strcmp(told, "class") ? "the class" : !strcmp(told, "cluster") ? "the cluster" : "nothing";
+}
+
 static int add(struct confidence *c, int k, int i, const json_t *o, const char *path, struct err *e)
 {
 	const json_t *times = json_object_get(json_object_get(o, "recipe"), "times");
 	const char *samples = json_string_value(json_object_get(json_object_get(o, "inputs"), "heldout"));
-	const char *route = json_string_value(json_object_get(o, "route"));
+	const char *route = json_string_value(json_object_get(o, "route")), *told = json_string_value(json_object_get(o, "told"));
 	char expected[32];
 
 	snprintf(expected, sizeof expected, "expert:%d", i);
-	if (!samples || !route || strlen(samples) != sizeof c->measured - 1)
+	if (!samples || !route || !told || strlen(samples) != sizeof c->measured - 1)
 		return err_set(e, ERR_DATA, "%s: is not a result of ddm-diagnose loss", path);
 	if (strcmp(route, expected) != 0)
 		return err_set(e, ERR_DATA, "%s: holds the loss of the route %s, not of %s", path, route, expected);
@@ -79,7 +85,13 @@ static int add(struct confidence *c, int k, int i, const json_t *o, const char *
 		return err_set(e, ERR_DATA, "%s: was measured at other times than the experts before it", path);
 	if (*c->measured && strcmp(samples, c->measured) != 0)
 		return err_set(e, ERR_DATA, "%s: was measured on other samples than the experts before it", path);
+	if (*c->told && strcmp(told, c->told) != 0)
+		return err_set(
+		    e, ERR_DATA,
+		    "%s: this expert was told %s and the experts before it %s: run ddm-diagnose loss for all with --untold or for all without", path,
+		    told_text(told), told_text(c->told));
 	snprintf(c->measured, sizeof c->measured, "%s", samples);
+	snprintf(c->told, sizeof c->told, "%s", told);
 	for (int j = 0; j < c->times; j++) {
 		double loss = loss_at(o, c->time[j]);
 

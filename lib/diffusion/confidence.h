@@ -14,6 +14,7 @@ struct confidence {
 	double *time;      /* (times), increasing */
 	double *loss;      /* (k, times); 0 for experts that were not added */
 	char measured[65]; /* SHA-256 of the samples on which the losses were measured */
+	char told[16];     /* what the experts were told then: "nothing", "class" or "cluster" */
 };
 
 /* A file that the measured expert is made of. */
@@ -21,8 +22,8 @@ struct confidence_file {
 	const char *name, *hash; /* "expert_0/config.json" */
 };
 
-/* Add expert i of k from the file at `path`. ERR_DATA if it is no such result, if it was measured with other files than these (n), or at other times
- * or on other samples than the experts before it. Release with confidence_release, after failure too. */
+/* Add expert i of k from the file at `path`. ERR_DATA if it is no such result, if it was measured with other files than these (n), or if the
+ * times, the samples or what the expert was told are not those of the experts before it. Release with confidence_release, after failure too. */
 int confidence_add(struct confidence *c, int k, int i, const char *path, const struct confidence_file *file, int n, struct err *e);
 void confidence_release(struct confidence *c);
 

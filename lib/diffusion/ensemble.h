@@ -104,6 +104,9 @@ void ensemble_order(void *arg, const int *expert, int n);
 /* After ERR_FAIL for non-finite samples: if a weights file holds NaN or infinity, *e becomes ERR_DATA naming the file and tensor. */
 void ensemble_blame(const struct ensemble *s, const char *dir, struct err *e);
 int64_t ensemble_member_bytes(const struct ensemble *s, int i); /* bytes of expert i's weights; i = k: the router's */
+/* Counts the experts that are networks. Bytes that the weights of the largest take, or will take, those of all experts, and the rest: the router's
+ * weights and the work space of each architecture. */
+int64_t ensemble_weigh(const struct ensemble *s, uint64_t *largest, uint64_t *all, uint64_t *rest);
 void ensemble_release(struct ensemble *s);
 
 #endif

@@ -40,7 +40,7 @@ int ensemble_take_times(struct ensemble *s, const struct layout *l, const struct
 /* Add a file that results depend on; takes over `name`. */
 void ensemble_add_file(struct ensemble *s, char *name, const char *hash);
 /* If i is an expert and the policy weighs by confidence: read its measured losses in its folder, `sub` of the model, and add their file. The expert's
- * files are those from `first` on. ERR_NOINPUT if there is no such file. */
+ * files are those from `first` on. ERR_USAGE if the expert is for a part of the times; ERR_NOINPUT if there is no such file. */
 int ensemble_add_losses(struct ensemble *s, int i, const char *folder, const char *sub, int first, const struct policy *p, struct err *e);
 int ensemble_same_schedule(const struct schedule *a, const struct schedule *b);
 /* Convert x (n, d) at t (n) of the linear path to the network's own path, into m->x and m->time. */

@@ -5,13 +5,11 @@
 
 enum { ROOM = 768 << 20 /* for graphs, libraries and the solver */ };
 
-/* Counts the experts. Bytes of the largest expert's weights, of all experts' weights, and of the rest: the router's weights and the work space of
- * each architecture. */
-static int64_t weigh(const struct ensemble *s, uint64_t *slot, uint64_t *all, uint64_t *rest)
+int64_t ensemble_weigh(const struct ensemble *s, uint64_t *largest, uint64_t *all, uint64_t *rest)
 {
 	int64_t n = 0;
 
-	*slot = *all = *rest = 0;
+	*largest = *all = *rest = 0;
 	for (int i = 0; i < s->members; i++) {
 		uint64_t weights, work;
 		int alike = 0;
@@ -28,7 +26,7 @@ static int64_t weigh(const struct ensemble *s, uint64_t *slot, uint64_t *all, ui
 		}
 		n++;
 		*all += weights;
-		*slot = weights > *slot ? weights : *slot;
+		*largest = weights > *largest ? weights : *largest;
 	}
 	return n;
 }
@@ -53,7 +51,7 @@ int ensemble_check_resident(const struct ensemble *s, const struct ensemble_opti
 	if (o->device->compact)
 		return err_set(e, ERR_USAGE, "--resident has an effect only on a GPU: %s computes in the host's memory, where all experts are",
 		               o->device->name);
-	weigh(s, &slot, &all, &rest);
+	ensemble_weigh(s, &slot, &all, &rest);
 	if (!r->experts && r->bytes < slot)
 		return err_set(e, ERR_USAGE, "--resident: %.1f MB are too little for the largest expert, which takes %.1f MB",
 		               (double)r->bytes * 1e-6, (double)slot * 1e-6);
@@ -85,7 +83,7 @@ static uint64_t room_for(const struct ensemble *s, struct device *d, uint64_t al
 		return free_bytes(d, rest);
 	if (s->beside->paged)
 		return free_bytes(d, rest + to_come(s->beside));
-	weigh(s->beside, &slot, &other, &work);
+	ensemble_weigh(s->beside, &slot, &other, &work);
 	room = free_bytes(d, rest + work);
 	return room == UINT64_MAX || all + other <= room ? room : (uint64_t)((double)room * ((double)all / ((double)all + (double)other)));
 }
@@ -100,7 +98,7 @@ static int make_pager(struct ensemble *s, struct device *d, struct err *e)
 	s->paged = 1;
 	if (d->compact)
 		return 0;
-	n = weigh(s, &slot, &all, &rest);
+	n = ensemble_weigh(s, &slot, &all, &rest);
 	room = room_for(s, d, all, rest);
 	if (!held)
 		held = all <= room ? n : room < slot ? 1 : (int64_t)(room / slot);

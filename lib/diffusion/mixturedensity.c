@@ -15,8 +15,8 @@ int mixture_check_density(const struct mixture *m, struct err *e)
 		return 0;
 	if (!m->steps_told || m->own)
 		return err_set(e, ERR_USAGE,
-		               "weights by density follow a trajectory: they need a sampler with the solver euler, heun, midpoint, rk4 or "
-		               "sde,step=ancestral");
+		               "weights by density follow a trajectory: they need a sampler with one of the solvers " SOLVER_RUNGE_KUTTA
+		               ", sde,step=ancestral");
 	if (m->owners.expert)
 		return err_set(e, ERR_USAGE, "weights by density need experts for all times, and those of this model are for different times");
 	if (m->policy.entry[0].select == SELECT_BUDGET)

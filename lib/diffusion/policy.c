@@ -210,16 +210,12 @@ struct policy policy_of(const char *text)
 	return p;
 }
 
-/* The fewest digits that give the number back, without a zero before the point: .8 */
+/* Without a zero before the point: .8 */
 static void put_number(struct str *s, double v)
 {
-	char text[32];
+	char text[F64_TEXT];
 
-	for (int digits = 1; digits <= 17; digits++) {
-		snprintf(text, sizeof text, "%.*g", digits, v);
-		if (strtod(text, NULL) == v && (!strchr(text, 'e') || v < 1e-4 || v >= 1e15))
-			break;
-	}
+	print_f64(text, v);
 	str_puts(s, text + (text[0] == '0' && text[1] == '.'));
 }
 

@@ -119,16 +119,14 @@ static int check_guidance(const struct sampler *s, struct err *e)
 
 static int check_density(const struct sampler *s, struct err *e)
 {
-	double h, f[SOLVER_STAGES];
-
 	if (!policy_uses(&s->mixture->policy, WEIGHT_DENSITY))
 		return 0;
 	if (!s->discrete && !s->mixture->pull && s->solver.kind == SOLVER_SDE && s->solver.add.ancestral)
 		return 0;
-	if (!s->discrete && s->mixture->pull && solver_beside(&s->solver, 0, 0, &h, f) >= 0)
+	if (!s->discrete && s->mixture->pull && solver_is_runge_kutta(s->solver.kind))
 		return 0;
-	return err_set(e, ERR_USAGE, "weights by density follow %s: they need the solver %s", s->mixture->pull ? "the flow" : "ancestral steps",
-	               s->mixture->pull ? "euler, heun, midpoint or rk4" : "sde,step=ancestral");
+	return err_set(e, ERR_USAGE, "weights by density follow %s: they need %s", s->mixture->pull ? "the flow" : "ancestral steps",
+	               s->mixture->pull ? "one of the solvers " SOLVER_RUNGE_KUTTA : "the solver sde,step=ancestral");
 }
 
 static void allocate_rows(struct sampler_state *st)

@@ -88,14 +88,18 @@ struct run {
 	void *arg;
 };
 
+int solver_is_runge_kutta(enum solver_kind kind)
+{
+	return kind == SOLVER_EULER || kind == SOLVER_HEUN || kind == SOLVER_MIDPOINT || kind == SOLVER_RK4;
+}
+
 int solver_beside(const struct solver *s, int64_t i, int stage, double *h, double f[SOLVER_STAGES])
 {
 	double t = grid_time(s, i), end = grid_time(s, i + 1);
 	const struct method *m = method_of(s->kind, end);
 	int n = stage < 0 ? m->stages : stage;
 
-	if (s->kind != SOLVER_EULER && s->kind != SOLVER_HEUN && s->kind != SOLVER_MIDPOINT && s->kind != SOLVER_RK4)
-		return -1;
+	assert(solver_is_runge_kutta(s->kind));
 	*h = end - t;
 	for (int j = 0; j < n; j++)
 		f[j] = stage < 0 ? m->b[j] : m->a[stage][j];

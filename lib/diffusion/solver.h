@@ -69,9 +69,11 @@ int solver_run(const struct solver *s, struct device *d, float *x, int64_t count
 /* Step i of an ancestral sde from t to t' is x' = a x + b v + s z: the ratio b / s, which is below 0. For a step that does not end at t' = 0, where s
  * is 0. */
 double solver_noise_ratio(const struct solver *s, int64_t i);
+/* Whether a flow solver takes steps of a Runge-Kutta method in t: those of SOLVER_RUNGE_KUTTA. */
+int solver_is_runge_kutta(enum solver_kind kind);
+#define SOLVER_RUNGE_KUTTA "euler, heun, midpoint, rk4"
 /* For quantities that follow the flow beside x, y' = r(x, y, t): the state before stage `stage` of step i is y + *h SUM f[j] r_j over the stages
- * j before it, and with stage -1 it is y at the end of the step. Returns the number of stages in the sum, for euler, heun, midpoint and rk4; else
- * -1. */
+ * j before it, and with stage -1 it is y at the end of the step. Returns the number of stages in the sum. For Runge-Kutta methods. */
 enum { SOLVER_STAGES = 4 };
 int solver_beside(const struct solver *s, int64_t i, int stage, double *h, double f[SOLVER_STAGES]);
 int solver_draws(const struct solver *s);                   /* whether steps add noise */

@@ -11,7 +11,7 @@ static int check(const double *t, const double *m, int64_t n, struct err *e)
 		if (!(t[i] >= 0 && t[i] <= 1) || (i && t[i] <= t[i - 1]))
 			return err_set(e, ERR_DATA, "the times must increase from 0 to 1, and %g does not", t[i]);
 		if (!(m[i] >= 0) || !isfinite(m[i]))
-			return err_set(e, ERR_DATA, "%g at t = %g: a quantity to divide must not be negative", m[i], t[i]);
+			return err_set(e, ERR_DATA, "%g at t = %g: the quantity must not be negative", m[i], t[i]);
 	}
 	return n ? 0 : err_set(e, ERR_DATA, "no times");
 }

@@ -221,12 +221,17 @@ int font_available(void)
 	return 0;
 }
 
+static int not_built(const char *name, struct err *e)
+{
+	return err_set(e, ERR_UNAVAILABLE, "%s: this build cannot render fonts: configure it with FreeType (Debian: libfreetype-dev)", name);
+}
+
 struct font *font_open(const void *data, size_t len, int face, const char *name, struct err *e)
 {
 	(void)data;
 	(void)len;
 	(void)face;
-	err_set(e, ERR_UNAVAILABLE, "%s: this build cannot render fonts: configure it with FreeType (Debian: libfreetype-dev)", name);
+	not_built(name, e);
 	return NULL;
 }
 
@@ -266,7 +271,7 @@ int font_outline_hash(struct font *f, uint32_t code_point, uint64_t *hash, struc
 	(void)f;
 	(void)code_point;
 	*hash = 0;
-	return err_set(e, ERR_UNAVAILABLE, "this build cannot render fonts");
+	return not_built("a font", e);
 }
 
 int font_render(struct font *f, uint32_t code_point, const struct font_pose *pose, uint8_t *coverage, int side, struct err *e)
@@ -276,7 +281,7 @@ int font_render(struct font *f, uint32_t code_point, const struct font_pose *pos
 	(void)pose;
 	(void)coverage;
 	(void)side;
-	return err_set(e, ERR_UNAVAILABLE, "this build cannot render fonts");
+	return not_built("a font", e);
 }
 
 #endif

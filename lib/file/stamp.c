@@ -174,6 +174,17 @@ static char *value_text(const json_t *v)
 	return copy;
 }
 
+enum { LONG_VALUE = 120 };
+
+/* For a message: a list whose text is long becomes its number of values. Takes `text`. */
+static char *brief(char *text, const json_t *v)
+{
+	if (!json_is_array(v) || strlen(text) <= LONG_VALUE)
+		return text;
+	mem_free(text);
+	return str_new("(%d values)", (int)json_array_size(v));
+}
+
 /* The seal of a sidecar or a result is not part of what determines it. */
 static int is_seal(const char *prefix, const char *key)
 {
@@ -203,6 +214,8 @@ static int compare(const json_t *mine, const json_t *old, const char *prefix, st
 		a = value_text(w);
 		b = value_text(v);
 		if (strcmp(a, b)) {
+			a = brief(a, w);
+			b = brief(b, v);
 			str_printf(what, "%s%s%s: %s -> %s", what->len ? ", " : "", prefix, key, a, b);
 			n++;
 		}
@@ -214,7 +227,7 @@ static int compare(const json_t *mine, const json_t *old, const char *prefix, st
 
 		if (json_object_get(mine, key) || is_seal(prefix, key))
 			continue;
-		a = value_text(v);
+		a = brief(value_text(v), v);
 		str_printf(what, "%s%s%s: %s -> (none)", what->len ? ", " : "", prefix, key, a);
 		mem_free(a);
 		n++;

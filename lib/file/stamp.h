@@ -42,7 +42,7 @@ int stamp_sidecar_check(const char *path, const void *data, size_t len, struct e
 int stamp_sidecar_seals(const char *path);
 
 /* Compare with `line`, the stamp of an existing output. Returns the number of keys that differ (each input counts) and appends
- * "key: old -> new" for each to *what, separated by ", ". -1 if the line is not JSON. */
+ * "key: old -> new" for each to *what, separated by ", "; of long lists it says the lengths. -1 if the line is not JSON. */
 int stamp_differs(const struct stamp *s, const char *line, struct str *what);
 /* The same for a stamp that is itself a line. */
 int stamp_line_differs(const char *now, const char *line, struct str *what);

@@ -226,3 +226,21 @@ int standing_check(const char *path, const struct stamp *s, int partial, struct 
 	str_release(&what);
 	return n ? -1 : 0;
 }
+
+int standing_all(const char *const *path, int n, const struct stamp *s, struct err *e)
+{
+	int there = 1, talking = 0;
+
+	for (int i = 0; i < n; i++)
+		talking += path[i] && !strcmp(path[i], "-");
+	if (talking > 1)
+		return err_set(e, ERR_USAGE, "%d outputs on standard output: name files (-o FILE)", talking);
+	for (int i = 0; i < n; i++) {
+		if (!path[i])
+			continue;
+		if (standing_check(path[i], s, 0, e))
+			return -1;
+		there &= strcmp(path[i], "-") && path_exists(path[i]);
+	}
+	return there;
+}

@@ -16,6 +16,10 @@ char *standing_stamp(const char *path, struct err *e);
  * does not have all its keys before the work is done. */
 int standing_check(const char *path, const struct stamp *s, int partial, struct err *e);
 
+/* The same for all outputs of a command (n, NULL: none): 1 if all are there with this stamp, 0 if there is work to do. ERR_USAGE if several are "-".
+ */
+int standing_all(const char *const *path, int n, const struct stamp *s, struct err *e);
+
 /* The same for a view of other outputs (a chart, a page, a table of numbers), which may replace an older view made with any options: 0 if nothing
  * is there, or a file whose stamp names the same program. If `keys` (ends with NULL) is not NULL, also a text whose first line is a JSON object
  * with all these keys. Otherwise -1 and ERR_EXISTS: only the user may remove that file. */

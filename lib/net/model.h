@@ -66,7 +66,7 @@ int model_load(struct model *m, const struct model *lender, struct pager *pager,
 /* model_alike: 1 if both models can use the same work space. model_lends: 1 if lender has allocated one that m can use. */
 int model_alike(const struct model *a, const struct model *b);
 int model_lends(const struct model *lender, const struct model *m);
-/* Bytes that weights and work space will take on a device with its own memory. */
+/* Bytes that weights and work space take, or will take. */
 void model_needs(struct model *m, uint64_t *weights, uint64_t *work);
 /* Bytes that the weights will occupy on the CPU with matrices held as `bulk` (COMPACT_NONE: the type chosen at open). */
 uint64_t model_takes(const struct model *m, enum compact_type bulk);

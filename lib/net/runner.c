@@ -480,13 +480,18 @@ int64_t runner_bytes(const struct runner *r)
 void runner_needs(struct runner *r, uint64_t *weights, uint64_t *work)
 {
 	struct network *w = r->net;
+	struct compact *shapes = w->laid_out ? NULL : weightstore_shapes(&w->store, &w->params, r->in_place);
 
-	assert(!w->store.bulk);
-	network_layout(w, NULL);
-	*weights = weightstore_bytes(&w->store, &w->params);
+	network_layout(w, shapes);
+	*weights = w->store.bulk ? runner_takes(r, COMPACT_NONE) : weightstore_bytes(&w->store, &w->params);
 	*work = (uint64_t)tape_arena_bytes(w->c.l.t) + (uint64_t)tape_scratch_bytes(w->c.l.t);
 	for (int i = 0; i < w->c.inputs; i++)
 		*work += input_bytes(w, i);
+	if (!shapes)
+		return;
+	drop_recording(w); /* its plan refers to `shapes` */
+	make_recording(w, r->config, w->c.capacity);
+	mem_free(shapes);
 }
 
 uint64_t runner_takes(const struct runner *r, enum compact_type bulk)

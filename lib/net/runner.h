@@ -94,7 +94,7 @@ int64_t runner_capacity(const struct runner *r);
 int64_t runner_elements(const struct runner *r, int output); /* of one sample */
 double runner_flops(const struct runner *r);                 /* of one sample */
 int64_t runner_bytes(const struct runner *r);                /* of the weights; 0 before they are loaded */
-/* Bytes that weights and work space will take on a device with its own memory. */
+/* Bytes that weights and work space take, or will take. */
 void runner_needs(struct runner *r, uint64_t *weights, uint64_t *work);
 /* Bytes that the weights of runner_weights will take on the CPU with matrices of type `bulk`; COMPACT_NONE: the type given to runner_new. */
 uint64_t runner_takes(const struct runner *r, enum compact_type bulk);

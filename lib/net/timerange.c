@@ -3,7 +3,6 @@
 
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/mem.h"
@@ -63,22 +62,12 @@ json_t *time_range_json(struct time_range r)
 	return v;
 }
 
-/* The fewest digits that give the number back. */
-static void print_number(char *text, size_t size, double v)
-{
-	for (int digits = 1; digits <= 17; digits++) {
-		snprintf(text, size, "%.*g", digits, v);
-		if (strtod(text, NULL) == v)
-			return;
-	}
-}
-
 const char *time_range_text(struct time_range r, char *buffer)
 {
-	char from[TIME_RANGE_TEXT / 2 - 2], to[TIME_RANGE_TEXT / 2 - 2];
+	char from[F64_TEXT], to[F64_TEXT];
 
-	print_number(from, sizeof from, r.from);
-	print_number(to, sizeof to, time_range_end(r));
+	print_f64(from, r.from);
+	print_f64(to, time_range_end(r));
 	snprintf(buffer, TIME_RANGE_TEXT, "%s..%s", from, to);
 	return buffer;
 }

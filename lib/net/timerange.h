@@ -25,7 +25,7 @@ int time_range_load(const json_t *o, struct time_range *r, const char *where, st
 /* [A, B], for config.json. Caller json_decref()s. */
 json_t *time_range_json(struct time_range r);
 /* "A..B" with at most 17 digits; buffer holds TIME_RANGE_TEXT bytes. Returns buffer. */
-enum { TIME_RANGE_TEXT = 64 };
+enum { TIME_RANGE_TEXT = 80 };
 const char *time_range_text(struct time_range r, char *buffer);
 
 /* For a row of a table of options (core/option.h): parse a struct time_range, and put it into a stamp unless it is zeroed. */

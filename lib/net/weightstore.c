@@ -49,6 +49,28 @@ int weightstore_matrices(const struct weightstore *w, const struct params *p, co
 	return 0;
 }
 
+/* The type and sizes of a part of a matrix. */
+static struct compact part_shape(enum compact_type bulk, const struct param *q, int in_place)
+{
+	return (struct compact){.type = bulk == COMPACT_VIEW && !in_place ? COMPACT_F32 : bulk, .n = q->shape[0] / q->parts, .k = q->shape[1]};
+}
+
+struct compact *weightstore_shapes(const struct weightstore *w, const struct params *p, const char *in_place)
+{
+	struct compact *all = NULL;
+
+	for (int i = 0; w->bulk && i < p->n; i++) {
+		const struct param *q = &p->v[i];
+
+		if (!(q->flags & PARAM_BULK))
+			continue;
+		all = all ? all : mem_zalloc((size_t)p->parts, sizeof *all);
+		for (int j = 0; j < q->parts; j++)
+			all[q->part + j] = part_shape(w->bulk, q, in_place && in_place[i]);
+	}
+	return all;
+}
+
 void weightstore_drop(struct compact *matrices, const struct params *p)
 {
 	for (int i = 0; matrices && i < p->parts; i++)
@@ -90,11 +112,10 @@ uint64_t weightstore_needs(enum compact_type bulk, const struct params *p, const
 
 	for (int i = 0; i < p->n; i++) {
 		const struct param *q = &p->v[i];
-		struct compact part = {.type = bulk == COMPACT_VIEW && !(in_place && in_place[i]) ? COMPACT_F32 : bulk};
 
 		if (q->flags & PARAM_BULK) {
-			part.n = q->shape[0] / q->parts;
-			part.k = q->shape[1];
+			struct compact part = part_shape(bulk, q, in_place && in_place[i]);
+
 			bytes +=
 			    (uint64_t)q->parts * (uint64_t)(compact_bytes(&part) + (bulk == COMPACT_INT8 ? part.n * (int64_t)sizeof *part.scale : 0));
 		} else {

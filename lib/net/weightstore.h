@@ -22,6 +22,8 @@ int weightstore_choose(struct weightstore *w, enum compact_type bulk, const stru
 int weightstore_matrices(const struct weightstore *w, const struct params *p, const float *(*view)(void *arg, const struct param *q), void *arg,
                          struct compact **out, struct err *e);
 void weightstore_drop(struct compact *matrices, const struct params *p); /* NULL is allowed */
+/* The same without memory for values, for a plan of the tape. NULL if there are none. */
+struct compact *weightstore_shapes(const struct weightstore *w, const struct params *p, const char *in_place);
 int64_t weightstore_matrix_bytes(const struct compact *matrices, const struct params *p);
 
 /* Assign offsets and plan the tape. The matrices must be bound before (tape_bind_compact). */

@@ -43,10 +43,10 @@ static int find_features(struct distance *c, const struct distance_source *s, st
 		return err_set(e, ERR_USAGE, "--features %s has no effect: %s holds centroids of \"%s\", which needs no network", s->features,
 		               s->path, f->name);
 	if (c->hogcolor && (s->vae || !pictures))
-		return err_set(
-		    e, ERR_USAGE,
-		    "%s: centroids of \"%s\", features of pictures, but the experts predict %s of %d channels: cluster the latents, as .npy", s->path,
-		    f->name, s->vae ? "latents" : "samples", c->channels);
+		return err_set(e, ERR_USAGE,
+		               "%s: centroids of \"%s\", features of pictures, but the experts predict %s of %d channels: run ddm-cluster on the "
+		               "latents, as .npy",
+		               s->path, f->name, s->vae ? "latents" : "samples", c->channels);
 	if (own)
 		return 0;
 	if (!s->features)
@@ -121,6 +121,7 @@ int distance_ready(struct distance *c, struct autoencoder *shared, const char *v
 		return -1;
 	most = c->latents ? DECODED_PIXELS / (c->width * c->width) : TOGETHER;
 	c->chunk = most < 1 ? 1 : most < TOGETHER ? most : TOGETHER;
+	c->values = mem_alloc((size_t)(c->chunk * c->centroids.d) * sizeof *c->values);
 	return !c->latents || ((c->decoded = mem_try((size_t)(c->chunk * c->planes * c->width * c->width), sizeof(float), "decoded pictures", e)) &&
 	                       (c->row = mem_try((size_t)(c->chunk * c->channels * c->side * c->side), sizeof(float), "latents", e)))
 	           ? 0
@@ -134,6 +135,8 @@ void distance_release(struct distance *c)
 	autoencoder_free(c->own_vae);
 	mem_free(c->decoded);
 	mem_free(c->row);
+	mem_free(c->values);
+	mem_free(c->bad);
 	memset(c, 0, sizeof *c);
 }
 
@@ -184,7 +187,6 @@ struct job {
 	const struct distance *c;
 	double *squared;
 	const float *x0;
-	struct err *bad; /* (n) */
 };
 
 static void measure(void *arg, int64_t i, int worker)
@@ -196,8 +198,8 @@ static void measure(void *arg, int64_t i, int worker)
 	float features[FEATURES_HOGCOLOR_DIM];
 
 	(void)worker;
-	j->bad[i].code = 0;
-	if (!is_finite(c, squared, x) || (c->hogcolor && picture_features(c, features, x, &j->bad[i])))
+	c->bad[i].code = 0;
+	if (!is_finite(c, squared, x) || (c->hogcolor && picture_features(c, features, x, &c->bad[i])))
 		return;
 	to_centroids(c, squared, c->hogcolor ? features : x);
 }
@@ -219,11 +221,11 @@ static int colour_picture(const struct distance *c, struct picture *p, const flo
 }
 
 /* The distances of the n finite samples x0 [which], n <= c->chunk, by the network. */
-static int measure_chunk(struct distance *c, double *squared, const float *x0, const int64_t *which, int n, float *features, struct err *e)
+static int measure_chunk(struct distance *c, double *squared, const float *x0, const int64_t *which, int n, struct err *e)
 {
 	int64_t each = (int64_t)c->channels * c->side * c->side, pixels = c->planes * c->width * c->width;
 	struct picture p[TOGETHER] = {{0}};
-	float *taps[TAPS] = {features};
+	float *taps[TAPS] = {c->values};
 	int rc = 0;
 
 	for (int i = 0; i < n && c->latents; i++)
@@ -239,7 +241,7 @@ static int measure_chunk(struct distance *c, double *squared, const float *x0, c
 		rc = c->network->run(c->network, c->device->pool, taps, p, n, e);
 	for (int i = 0; i < n; i++) {
 		if (!rc)
-			to_centroids(c, squared + which[i] * c->centroids.k, features + i * c->centroids.d);
+			to_centroids(c, squared + which[i] * c->centroids.k, c->values + i * c->centroids.d);
 		picture_release(&p[i]);
 	}
 	return rc;
@@ -248,34 +250,32 @@ static int measure_chunk(struct distance *c, double *squared, const float *x0, c
 static int measure_by_network(struct distance *c, double *squared, const float *x0, int64_t n, struct err *e)
 {
 	int64_t each = (int64_t)c->channels * c->side * c->side, which[TOGETHER];
-	float *features = mem_alloc((size_t)(c->chunk * c->centroids.d) * sizeof *features);
 	int held = 0, rc = 0;
 
 	for (int64_t i = 0; i < n && !rc; i++) {
 		if (is_finite(c, squared + i * c->centroids.k, x0 + i * each))
 			which[held++] = i;
 		if (held && (held == c->chunk || i + 1 == n)) {
-			rc = measure_chunk(c, squared, x0, which, held, features, e);
+			rc = measure_chunk(c, squared, x0, which, held, e);
 			held = 0;
 		}
 	}
-	mem_free(features);
 	return rc;
 }
 
 int distance_squared(void *arg, double *squared, const float *x0, int64_t n, struct err *e)
 {
 	struct distance *c = arg;
-	struct job j = {c, squared, x0, NULL};
+	struct job j = {c, squared, x0};
 	int rc = 0;
 
 	if (c->network)
 		return measure_by_network(c, squared, x0, n, e);
-	j.bad = mem_alloc((size_t)n * sizeof *j.bad);
+	if (n > c->room)
+		c->bad = mem_resize(c->bad, (size_t)(c->room = n), sizeof *c->bad);
 	pool_run(c->device->pool, n, measure, &j);
 	for (int64_t i = 0; i < n && !rc; i++)
-		if (j.bad[i].code)
-			rc = err_set(e, j.bad[i].code, "%s", j.bad[i].msg);
-	mem_free(j.bad);
+		if (c->bad[i].code)
+			rc = err_set(e, c->bad[i].code, "%s", c->bad[i].msg);
 	return rc;
 }

@@ -22,6 +22,9 @@ struct distance {
 	struct autoencoder *vae, *own_vae; /* vae is own_vae or borrowed */
 	int64_t chunk, width, planes;      /* pictures at a time, their side and channels */
 	float *decoded, *row;              /* (chunk, planes, width, width); room for latents (chunk, channels, side, side) */
+	float *values;                     /* (chunk, centroids.d) of the network */
+	struct err *bad;                   /* (room) of each sample, without a network */
+	int64_t room;
 	struct device *device;
 };
 

@@ -131,9 +131,11 @@ static int refuse_texts(const struct sample_request *a, const char *dir, struct 
 /* ERR_USAGE for options about encoders that are not used. */
 static int refuse_encoders(const struct sampling *r, const char *dir, struct err *e)
 {
+	int decodes = *r->vae_hash || (r->ask.features && r->vae); /* for the output, or for the network of the centroids */
+
 	if (r->ask.tile && !r->vae)
 		return err_set(e, ERR_USAGE, "--tile does nothing: %s has no autoencoder", dir);
-	if (r->encoder_dtype_given && !*r->vae_hash && !(r->text && !r->ask.text_features))
+	if (r->encoder_dtype_given && !decodes && !(r->text && !r->ask.text_features))
 		return err_set(e, ERR_USAGE, "--encoder-weight-dtype does nothing: sampling %s runs neither a text encoder nor an autoencoder", dir);
 	return 0;
 }

@@ -159,7 +159,7 @@ static int check_density(const struct sampling *r, struct err *e)
 	if (!policy_uses(&r->policy, WEIGHT_DENSITY) || (!r->solver.discrete && r->solver.kind == SOLVER_SDE && r->solver.add.ancestral))
 		return 0;
 	if (!request_follows_flow(r))
-		return err_set(e, ERR_USAGE, "--route density needs --solver euler, heun, midpoint, rk4 or sde,step=ancestral");
+		return err_set(e, ERR_USAGE, "--route density needs --solver " SOLVER_RUNGE_KUTTA " or sde,step=ancestral");
 	if (r->ask.map || r->ask.dtype == SAMPLE_BF16 || r->ask.dtype == SAMPLE_INT8)
 		return err_set(e, ERR_USAGE,
 		               "--route density with --solver %s takes gradients of the experts, whose weights must be plain f32: drop %s",
@@ -169,10 +169,7 @@ static int check_density(const struct sampling *r, struct err *e)
 
 int request_follows_flow(const struct sampling *r)
 {
-	enum solver_kind kind = r->solver.kind;
-
-	return policy_uses(&r->policy, WEIGHT_DENSITY) && !r->solver.discrete &&
-	       (kind == SOLVER_EULER || kind == SOLVER_HEUN || kind == SOLVER_MIDPOINT || kind == SOLVER_RK4);
+	return policy_uses(&r->policy, WEIGHT_DENSITY) && !r->solver.discrete && solver_is_runge_kutta(r->solver.kind);
 }
 
 int request_pairs(const struct sample_request *settled)

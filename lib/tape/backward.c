@@ -74,8 +74,9 @@ static struct tensor *batched_as(struct tape *t, struct tensor *g, const struct 
 	return tensor_view(t, g, g->rank, g->shape, g->stride, g->offset, x->batched);
 }
 
-/* Mark the values that are computed again one by one: those that only products read. Other readers may need them earlier, where a derivative is
- * part of a product (linear_dx_takes). */
+/* Mark the values that RECOMPUTE_NORMS and RECOMPUTE_ACTS compute again, one by one: those that can be and that only products read. The gradient of a
+ * product reads its operand where it is recorded, which is after the value is computed again. The derivative of an activation may move to an earlier
+ * node (linear_dx_takes), so its operand is kept. */
 static void find_repeatable(struct tape *t)
 {
 	for (int i = 0; i < t->forward_end; i++) {
@@ -89,7 +90,8 @@ static void find_repeatable(struct tape *t)
 	}
 }
 
-/* Record what computes x again, if it is such a value and that is not recorded yet. Its operands are kept: products do not read them. */
+/* If x is marked, record the op that computes it again, unless that was done for an earlier reader, and let map[x->id] be the result. The op's
+ * operands are not marked and so were kept, because this op, which is no product, reads them. */
 static void value_again(struct tape *t, struct tensor *x, struct tensor **map)
 {
 	struct node n; /* a copy: recording may move the nodes */

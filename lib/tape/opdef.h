@@ -1,14 +1,15 @@
-/* The definition of an op: its gradient rules, its cost, and properties that the planner and the executor use. An op's recorder, rules and
- * definition, `const struct op_def op_def_NAME`, are together in one of lib/tape/ops_*.c; lib/tape/opdef.c makes the table from the list in
- * kernels/op.h. The rest of lib/tape names no op, except the copies, fills and views that the tape records by itself. */
+/* The definition of an op: its gradient rules, its cost, and properties that the planner and the executor use. The definition,
+ * `const struct op_def op_def_NAME`, is in one of lib/tape/ops_*.c, beside the functions that record the op. lib/tape/opdef.c makes the table from
+ * the list in kernels/op.h. Other files of lib/tape know no particular op, except the copies, fills and views that the tape records itself. */
 #ifndef DDM_TAPE_OPDEF_H
 #define DDM_TAPE_OPDEF_H
 
 #include "tape/record.h"
 
-/* A gradient rule. n's tensors hold values to read (recomputed, if the block is recomputed). dy[k] is the gradient of output k or
- * NULL. For every input j with need[j] the rule sets dx[j] to a tensor of the input's shape before broadcasting. acc[j], when not NULL,
- * is the gradient accumulated so far: a rule that includes it in dx[j] sets acc[j] to NULL. */
+/* The arguments of a gradient rule, which records the nodes that compute the gradients of n's inputs. It reads the values of n's tensors, which are
+ * the recomputed ones where values are recomputed. dy[k]: the gradient of output k; NULL: zero. For every input j with need[j] the rule sets dx[j] to
+ * a tensor of the shape that the input had before broadcasting. acc[j]: the sum of the gradients of input j from other nodes so far, or NULL. A rule
+ * may add it to dx[j] itself; it then sets acc[j] to NULL. */
 struct vjp {
 	struct tape *t;
 	const struct node *n;
@@ -16,7 +17,7 @@ struct vjp {
 	int need[OP_IN];
 };
 
-/* The forward-mode rule: dx[j] is the tangent of input j or NULL; sets dy[k]. */
+/* The arguments of a forward-mode rule. dx[j]: the tangent of input j; NULL: zero. The rule sets dy[k]. */
 struct jvp {
 	struct tape *t;
 	const struct node *n;
@@ -32,19 +33,20 @@ enum strided {
 struct op_def {
 	void (*vjp)(struct vjp *v);
 	void (*jvp)(struct jvp *j);
-	struct tensor *(*again)(struct tape *t, const struct node *n); /* records output 0 once more, cheaply; NULL, or returns NULL: not so */
-	/* Called by tape_layout for node i: it may take over the work of another node, which is then not live. NULL: no such ways. */
+	/* Records a node that computes output 0 a second time, and returns the new tensor. NULL, or returns NULL: too expensive to compute twice. */
+	struct tensor *(*again)(struct tape *t, const struct node *n);
+	/* Called by tape_layout for node i. The node may take over the work of another node, whose `live` it sets to 0. NULL: it never does. */
 	void (*fuse)(struct tape *t, int i);
 	double (*flops)(const struct op_call *c); /* FLOPs of the matrix products; NULL: none */
 	unsigned optional;                        /* bit k: output k may be absent */
-	int in_place;                             /* 1 + the input that output 0 may overwrite at its last use */
+	int in_place;                             /* 1 + the input that output 0 may overwrite if nothing reads it later; 0: none */
 	unsigned exact;                           /* bit k: output k is never stored in bfloat16 */
 	enum strided strided;                     /* the strides that outputs may have */
-	/* Bit masks of inputs that may be read from another copy of the parameters: */
-	unsigned weight;  /* in bfloat16, if the plan sets bf16_weights */
-	unsigned bias;    /* likewise, if output 0 is stored in bfloat16: cuBLASLt only adds a bias of the output's type */
+	/* Bit j: if input j is a parameter, the kernel may read another copy of it: */
+	unsigned weight;  /* in bfloat16, if the plan sets bf16_weights. Products set it for their matrix */
+	unsigned bias;    /* likewise, if output 0 is stored in bfloat16, because cuBLASLt only adds a bias of the output's type */
 	unsigned compact; /* as a struct compact, if one is bound */
-	int view;         /* no kernel: outputs share the inputs' memory */
+	int view;         /* 1: no kernel, because outputs share the inputs' memory */
 };
 
 /* clang-format off */

@@ -59,19 +59,6 @@ static struct tensor *linear_again(struct tape *t, const struct node *n)
 	return act && t->recompute == RECOMPUTE_ACTS ? op_unary(t, n->out[1], (enum unary)(act - 1)) : NULL;
 }
 
-/* Whether a node after this one writes to the memory of x, as a recomputed block does. */
-static int written_after(const struct tape *t, const struct tensor *x, int node)
-{
-	int64_t at = 0;
-	const struct storage *s = storage_end(x->st, &at);
-
-	for (int i = node + 1; i < t->nnodes; i++)
-		for (int k = 0; k < t->node[i].nout; k++)
-			if (t->node[i].out[k] && storage_end(t->node[i].out[k]->st, &at) == s)
-				return 1;
-	return 0;
-}
-
 /* The number of tensors whose gradient, as far as it is known, is g. A sum passes one gradient to both of its operands. */
 static int gradients_that_are(const struct tape *t, const struct tensor *g)
 {
@@ -91,7 +78,8 @@ int linear_dx_takes(struct tape *t, struct tensor *dy, struct tensor *x, enum un
 	if (i < t->forward_end || t->node[i].op != OP_LINEAR_DX || t->node[i].nin > 2 || !tensor_unread(t, dy, i) || gradients_that_are(t, dy) != 1)
 		return 0;
 	tensor_array(x, &rows);
-	if (x->rank != dy->rank || x->dtype != dy->dtype || !array_row_stride(&rows, &step) || written_after(t, x, i))
+	/* a recomputed block may write x later */
+	if (x->rank != dy->rank || x->dtype != dy->dtype || !array_row_stride(&rows, &step) || memory_used(t, i, t->nnodes, x, 1))
 		return 0;
 	assert(!memcmp(x->shape, dy->shape, (size_t)x->rank * sizeof *x->shape));
 	t->node[i].in[2] = x;

@@ -64,30 +64,7 @@ static void norm_vjp(struct vjp *v)
 		v->dx[2] = grad_to_root(v->t, out[2], n->in[2]);
 }
 
-static const struct storage *home(const struct tensor *x)
-{
-	int64_t at = 0;
-
-	return storage_end(x->st, &at);
-}
-
-/* Whether a live node of (from, to) reads or writes the memory of x, or with `writes`, writes it. */
-static int used_between(const struct tape *t, int from, int to, const struct tensor *x, int writes)
-{
-	for (int i = from + 1; x && i < to; i++) {
-		const struct node *n = &t->node[i];
-
-		for (int k = 0; n->live && k < n->nout; k++)
-			if (n->out[k] && home(n->out[k]) == home(x))
-				return 1;
-		for (int j = 0; n->live && !writes && j < n->nin; j++)
-			if (n->in[j] && home(n->in[j]) == home(x))
-				return 1;
-	}
-	return 0;
-}
-
-/* A norm of x + gate h takes in the GATE, if nothing needs that sum before the norm. */
+/* A norm of x + gate h takes in the GATE, if nothing needs that sum before the norm, and what the GATE reads is not overwritten before it. */
 static void norm_fuse(struct tape *t, int i)
 {
 	struct node *n = &t->node[i], *gate;
@@ -99,8 +76,11 @@ static void norm_fuse(struct tape *t, int i)
 	while (j >= 0 && !(t->node[j].live && t->node[j].out[0] == s))
 		j--;
 	gate = j >= 0 ? &t->node[j] : NULL;
-	if (!gate || gate->op != OP_GATE || gate->then || gate->stream != n->stream || used_between(t, j, i, s, 0))
+	if (!gate || gate->op != OP_GATE || gate->then || gate->stream != n->stream || memory_used(t, j, i, s, 0))
 		return;
+	for (int k = 0; k < gate->nin; k++)
+		if (memory_used(t, j, i, gate->in[k], 1))
+			return;
 	gate->live = 0;
 	n->in[0] = gate->in[0];
 	n->in[3] = gate->in[1];
@@ -116,16 +96,18 @@ static void norm_grad_fuse(struct tape *t, int i)
 	struct node *n = &t->node[i], *gate = NULL;
 	int j = i + 1;
 
+	if (!t->device->gated_norms)
+		return;
 	while (j < t->nnodes && !(t->node[j].live && t->node[j].op == OP_GATE_GRAD && t->node[j].in[0] == n->out[0]))
 		j++;
 	gate = j < t->nnodes ? &t->node[j] : NULL;
-	if (!t->device->gated_norms || !gate || gate->then || gate->stream != n->stream)
+	if (!gate || gate->then || gate->stream != n->stream)
 		return;
 	for (int k = 1; k < 3; k++)
-		if (used_between(t, i, j, gate->in[k], 1))
+		if (memory_used(t, i, j, gate->in[k], 1))
 			return;
 	for (int k = 0; k < gate->nout; k++)
-		if (used_between(t, i, j, gate->out[k], 0))
+		if (memory_used(t, i, j, gate->out[k], 0))
 			return;
 	gate->live = 0;
 	n->in[5] = gate->in[1];

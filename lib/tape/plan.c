@@ -6,13 +6,6 @@
 
 #include "tape/opdef.h"
 
-static struct storage *home(const struct tensor *x)
-{
-	int64_t off = 0;
-
-	return storage_end(x->st, &off);
-}
-
 static void mark_live(struct tape *t)
 {
 	for (struct storage *s = t->storages; s; s = s->next) {
@@ -30,10 +23,10 @@ static void mark_live(struct tape *t)
 		if (op_def_of(n->op)->view)
 			continue;
 		for (int k = 0; k < n->nout; k++)
-			n->live |= n->out[k] && home(n->out[k])->needed;
+			n->live |= n->out[k] && tensor_home(n->out[k])->needed;
 		for (int j = 0; n->live && j < n->nin; j++)
 			if (n->in[j])
-				home(n->in[j])->needed = 1;
+				tensor_home(n->in[j])->needed = 1;
 	}
 }
 
@@ -51,7 +44,7 @@ static void drop_optional(struct tape *t)
 		struct node *n = &t->node[i];
 
 		for (int k = 0; n->live && k < n->nout; k++)
-			if ((op_def_of(n->op)->optional >> k & 1) && n->out[k] && !home(n->out[k])->needed)
+			if ((op_def_of(n->op)->optional >> k & 1) && n->out[k] && !tensor_home(n->out[k])->needed)
 				n->out[k] = NULL;
 	}
 }
@@ -70,7 +63,7 @@ static void choose_storage(struct tape *t)
 		end->exact |= s->exact || s->keep || s->kind != STORE_ARENA || s->dtype != DT_F32;
 	}
 	for (int i = 0; i < t->ntensors; i++) {
-		struct storage *s = t->tensor[i]->st, *end = home(t->tensor[i]);
+		struct storage *s = t->tensor[i]->st, *end = tensor_home(t->tensor[i]);
 
 		if (!end->exact)
 			t->tensor[i]->dtype = s->dtype = end->dtype = DT_BF16;
@@ -79,7 +72,7 @@ static void choose_storage(struct tape *t)
 
 static void touch(const struct tensor *x, int node)
 {
-	struct storage *s = home(x);
+	struct storage *s = tensor_home(x);
 
 	if (s->first < 0)
 		s->first = node;
@@ -127,7 +120,7 @@ static void reuse_in_place(struct tape *t)
 		    from->dtype != to->dtype)
 			continue;
 		for (int j = 0; j < n->nin; j++)
-			shared |= j != which && n->in[j] && home(n->in[j]) == from->st;
+			shared |= j != which && n->in[j] && tensor_home(n->in[j]) == from->st;
 		if (shared || from->st->last != i || to->st->first != i)
 			continue;
 		to->st->into = from->st;

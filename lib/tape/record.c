@@ -197,3 +197,33 @@ struct storage *storage_end(struct storage *s, int64_t *offset)
 	}
 	return s;
 }
+
+struct storage *tensor_home(const struct tensor *x)
+{
+	int64_t offset = 0;
+
+	return storage_end(x->st, &offset);
+}
+
+static int has_memory(struct tensor *const *v, int n, const struct storage *home)
+{
+	for (int i = 0; i < n; i++)
+		if (v[i] && tensor_home(v[i]) == home)
+			return 1;
+	return 0;
+}
+
+int memory_used(const struct tape *t, int from, int to, const struct tensor *x, int writes)
+{
+	const struct storage *home = x ? tensor_home(x) : NULL;
+
+	for (int i = from + 1; x && i < to; i++) {
+		const struct node *n = &t->node[i];
+
+		if (t->device && !n->live)
+			continue;
+		if (has_memory(n->out, n->nout, home) || (!writes && has_memory(n->in, n->nin, home)))
+			return 1;
+	}
+	return 0;
+}

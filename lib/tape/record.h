@@ -108,6 +108,11 @@ struct node *node_add(struct tape *t, enum op op, int nin, struct tensor *const 
 struct tensor *node_one(struct tape *t, enum op op, int nin, struct tensor *const *in, struct tensor *y, const struct op_attr *attr);
 
 struct storage *storage_end(struct storage *s, int64_t *offset); /* follow `into`, adding to *offset */
+struct storage *tensor_home(const struct tensor *x);             /* the storage whose memory x has */
+
+/* Whether a node after `from` and before `to` writes to the memory of x or, unless `writes`, reads it. Before tape_layout all nodes count, later the
+ * live ones. x may be NULL. */
+int memory_used(const struct tape *t, int from, int to, const struct tensor *x, int writes);
 
 /* Fill c with a node's arrays for this many samples; data pointers are set only after tape_allocate. */
 void node_call(const struct tape *t, const struct node *n, int64_t samples, struct op_call *c);

@@ -68,13 +68,15 @@ void tape_keep(struct tape *t, struct tensor *x);
 struct tensor *tape_float(struct tape *t, struct tensor *x);
 struct tensor *tape_float_grad(struct tape *t, struct tensor *x);
 
-/* What is computed again when its gradient is needed, instead of being kept. Each gives the same bits, less memory and more time. */
+/* Which values the backward pass computes again, instead of keeping them since the forward pass. This takes less memory and more time, and the
+ * gradients have the same bits. */
 enum recompute {
 	RECOMPUTE_NONE,
-	RECOMPUTE_BLOCKS, /* the intermediates of a block, from its inputs */
-	RECOMPUTE_NORMS,  /* the outputs of norms and of op_unary that only products read, by the same op */
-	RECOMPUTE_ACTS    /* these, and the outputs of op_linear_act, from the values before its activation. The bits are the same only where a device
-	                   * applies the activation to those values as they are stored, so not in bfloat16 or TF32 */
+	RECOMPUTE_BLOCKS, /* all values inside a block, from the block's inputs */
+	RECOMPUTE_NORMS,  /* the outputs of norms and of op_unary that only products read, one by one */
+	/* As RECOMPUTE_NORMS, and the outputs of op_linear_act: the activation is applied again to the product's result, which is kept. For float only:
+	 * in bfloat16 and TF32 the product itself may apply the activation, before the result is rounded, and the bits would differ. */
+	RECOMPUTE_ACTS
 };
 
 /* Nodes recorded between begin and end form a block. Blocks do not nest. */

@@ -101,6 +101,12 @@ static struct tally score(const struct states *y, double temperature)
 	return tally;
 }
 
+/* Whether the search for a temperature ended at this bound. */
+static int is_at(double temperature, double bound)
+{
+	return fabs(log(temperature / bound)) < 1e-9;
+}
+
 static void tell(struct trainer *r, const struct states *y, double temperature)
 {
 	struct tally before = score(y, 1), after = score(y, temperature);
@@ -116,17 +122,24 @@ static void tell(struct trainer *r, const struct states *y, double temperature)
 	trainlog_line(r->log, o);
 	train_say(r, "temperature %.4g: held-out cross-entropy %.4f -> %.4f, calibration error %.4f -> %.4f", temperature, tally_loss(&before),
 	          tally_loss(&after), tally_ece(&before), tally_ece(&after));
+	if (is_at(temperature, CALIBRATE_LEAST))
+		train_say(r, "that is the lowest temperature tried: on the held-out samples the router is never wrong, or its logits are all equal");
+	else if (is_at(temperature, CALIBRATE_MOST))
+		train_say(r, "that is the highest temperature tried: on the held-out samples the router's logits are no better than chance");
 }
 
 static void divide(struct trainer *r, float *values, const char *part, double temperature)
 {
 	char *name = str_new("%s.%s", net_head(&r->net), part);
 	int i = params_find(&r->params, name);
-	const struct param *p = &r->params.v[i];
-	size_t bytes = (size_t)p->count * sizeof(float);
-	float *host = mem_alloc(bytes);
+	const struct param *p;
+	size_t bytes;
+	float *host;
 
 	assert(i >= 0);
+	p = &r->params.v[i];
+	bytes = (size_t)p->count * sizeof(float);
+	host = mem_alloc(bytes);
 	device_get(r->device, host, values + p->offset, bytes);
 	for (int64_t j = 0; j < p->count; j++)
 		host[j] = (float)(host[j] / temperature);

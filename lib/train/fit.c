@@ -11,12 +11,15 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	const struct train_options *o = r->o;
 	int bf16 = device_stores_bf16(r->device, (enum precision)o->precision);
 	struct device_memory m = {0};
-	uint64_t loading = loader_bytes(r->data, o->batch, LOADER_AHEAD); /* prefetched batches, on the host */
+	struct frozen_bytes experts = {0};
+	uint64_t loading = loader_bytes(r->data, r->parts * r->part, LOADER_AHEAD); /* prefetched batches, on the host */
 
+	if (r->frozen)
+		experts = frozen_bytes(r->frozen, r->part);
 	memset(p, 0, sizeof *p);
 	p->accumulate = o->accumulate;
 	p->weights = (sizeof(float) + (bf16 ? sizeof(uint16_t) : 0)) * (uint64_t)r->params.total;
-	p->gradients = update_bytes(&r->params, o->accumulate);
+	p->gradients = update_bytes(&r->params, rank_parts(o), o->comm);
 	p->optimizer = state_bytes(&r->params, o->keep_best && r->held, bf16, o->offload) - p->weights + update_mask_bytes(&r->params) +
 	               update_lane_bytes(&r->params, o->offload);
 	p->optimizer += o->optimizer == OPTIMIZER_MUON ? muon_bytes(&r->params, r->device) : 0;
@@ -25,10 +28,13 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	p->scratch = (uint64_t)tape_scratch_bytes(r->loss.tape);
 	p->batches = noised_bytes(r->part, &r->net, r->objective.def.loss, r->device->streams) + loading;
 	p->data = dataset_info(r->data)->kept_bytes + (r->held ? dataset_info(r->held)->kept_bytes : 0);
-	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data + p->offloaded;
-	p->device = p->total - p->data - (r->device->host ? 0 : loading + p->offloaded);
+	p->experts = experts.host + experts.device;
+	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data + p->experts + p->offloaded;
+	p->device = p->total - p->data - (r->device->host ? 0 : loading + p->offloaded + experts.host);
 	r->device->memory(r->device, &m);
 	p->free = m.total ? m.free : 0;
+	if (p->free && p->device > p->free)
+		p->device -= experts.device - experts.least;
 	p->beside = m.total && !r->device->host ? m.total - m.free - m.used : 0;
 	p->parameters = params_count(&r->params, 0);
 	p->samples = dataset_info(r->data)->count;

@@ -1,5 +1,4 @@
 /* The forward pass of a batch: noise, what frozen experts say of it, the network, the loss. */
-#include "core/mem.h"
 #include "train/run.h"
 
 /* Set the targets of n samples from the experts' errors at them, and each sample's label to the expert with the least error. */
@@ -8,16 +7,15 @@ static int ask_experts(struct trainer *r, int64_t n, const struct clean *clean, 
 	struct noised *z = &r->noised;
 	int k = (int)r->net.clusters;
 	int64_t numbers = (int64_t)(z->row_bytes[NOISED_TARGET] / sizeof *z->target);
-	double *gram = mem_alloc((size_t)(n * k * k) * sizeof *gram);
-	int rc =
-	    frozen_gram(r->frozen, n, tape_data(r->loss.tape, r->loss.x), tape_data(r->loss.tape, r->loss.velocity), z->t, clean->label, gram, e);
+	const double *gram =
+	    frozen_gram(r->frozen, n, tape_data(r->loss.tape, r->loss.x), tape_data(r->loss.tape, r->loss.velocity), z->t, clean->label, e);
 
-	for (int64_t i = 0; i < n && !rc; i++)
+	if (!gram)
+		return -1;
+	for (int64_t i = 0; i < n; i++)
 		z->label[i] = target_of(&r->o->target, gram + i * k * k, k, z->target + i * numbers);
-	if (!rc)
-		noised_put_target(z, n);
-	mem_free(gram);
-	return rc;
+	noised_put_target(z, n);
+	return 0;
 }
 
 int trainer_forward(struct trainer *r, int64_t n, const struct clean *clean, struct err *e)

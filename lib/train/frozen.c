@@ -32,7 +32,12 @@ int target_parse(const char *text, struct router_target *t, struct err *e)
 
 char *target_text(const struct router_target *t)
 {
-	return t->kind == TARGET_ERROR ? str_new("error:%.17g", t->temperature) : mem_strdup(target_rows[t->kind].name);
+	char number[F64_TEXT];
+
+	if (t->kind != TARGET_ERROR)
+		return mem_strdup(target_rows[t->kind].name);
+	print_f64(number, t->temperature);
+	return str_new("%s:%s", target_rows[t->kind].name, number);
 }
 
 int target_of(const struct router_target *t, const double *gram, int k, float *out)
@@ -69,10 +74,8 @@ struct frozen {
 	int64_t capacity;
 	float *there_v; /* (capacity, d), on the device */
 	float *v, *y;   /* (k, capacity, d), (capacity, d) */
+	double *gram;   /* (capacity, k, k) */
 	int32_t *label; /* (capacity) */
-	/* of the current call */
-	int64_t n;
-	double *gram;
 };
 
 static int check_experts(const struct ensemble *s, const char *model, struct err *e)
@@ -84,12 +87,12 @@ static int check_experts(const struct ensemble *s, const char *model, struct err
 			return err_set(e, ERR_USAGE, "--experts: %s has no expert_%d: a router needs all of its %d experts", model, k, s->k);
 	if (s->owners.expert)
 		return err_set(e, ERR_USAGE,
-		               "--experts: those of %s are for parts of the times, and a router that learns from errors needs all at all times",
+		               "--experts: the experts of %s are for parts of the times, and a router can learn only from experts for all times",
 		               model);
 	if (s->text_tokens)
-		return err_set(e, ERR_USAGE, "--experts: those of %s read texts, and errors are measured without texts", model);
+		return err_set(e, ERR_USAGE, "--experts: the experts of %s read texts, and --target measures their errors without texts", model);
 	if (s->told_cluster && s->classes)
-		return err_set(e, ERR_USAGE, "--experts: those of %s are told the cluster, which a router is to find", model);
+		return err_set(e, ERR_USAGE, "--experts: the experts of %s are told the cluster, which the router has to find", model);
 	return 0;
 }
 
@@ -97,7 +100,6 @@ struct frozen *frozen_open(const char *model, int64_t capacity, struct device *d
 {
 	struct frozen *f = mem_zalloc(1, sizeof *f);
 	struct ensemble_options o = {.mode = CONVERT_MATCH, .capacity = capacity, .device = d};
-	size_t n = (size_t)capacity;
 
 	*f = (struct frozen){.device = d, .capacity = capacity};
 	if (policy_parse("uniform|full", &o.policy, e))
@@ -108,15 +110,38 @@ struct frozen *frozen_open(const char *model, int64_t capacity, struct device *d
 	}
 	if (check_experts(&f->ensemble, model, e))
 		goto fail;
-	n *= (size_t)f->ensemble.d;
-	f->label = mem_alloc((size_t)capacity * sizeof *f->label);
-	if ((f->there_v = d->alloc(d, n * sizeof(float), "the experts' velocities", e)) &&
-	    (f->v = mem_try(n * (size_t)f->ensemble.k, sizeof *f->v, "the experts' velocities", e)) &&
-	    (f->y = mem_try(n, sizeof *f->y, "the experts' targets", e)))
-		return f;
+	return f;
 fail:
 	frozen_free(f);
 	return NULL;
+}
+
+int frozen_allocate(struct frozen *f, struct err *e)
+{
+	struct device *d = f->device;
+	size_t n = (size_t)(f->capacity * f->ensemble.d), k = (size_t)f->ensemble.k;
+
+	f->label = mem_alloc((size_t)f->capacity * sizeof *f->label);
+	f->gram = mem_alloc((size_t)f->capacity * k * k * sizeof *f->gram);
+	return (f->there_v = d->alloc(d, n * sizeof *f->there_v, "the experts' velocities", e)) &&
+	               (f->v = mem_try(n * k, sizeof *f->v, "the experts' velocities", e)) &&
+	               (f->y = mem_try(n, sizeof *f->y, "the experts' targets", e))
+	           ? 0
+	           : -1;
+}
+
+struct frozen_bytes frozen_bytes(const struct frozen *f, int64_t n)
+{
+	const struct ensemble *s = &f->ensemble;
+	uint64_t one, all, work, sample = (uint64_t)s->d * sizeof(float), rows = (uint64_t)n, k = (uint64_t)s->k;
+	struct frozen_bytes b;
+
+	ensemble_weigh(s, &one, &all, &work);
+	b.host = rows * (k + 1) * sample + rows * (sizeof *f->label + k * k * sizeof *f->gram);
+	work = (uint64_t)((double)work * (double)n / (double)f->capacity) + rows * sample;
+	b.device = all + work;
+	b.least = (f->device->compact ? all : one) + work;
+	return b;
 }
 
 void frozen_free(struct frozen *f)
@@ -128,6 +153,7 @@ void frozen_free(struct frozen *f)
 	mem_free(f->v);
 	mem_free(f->y);
 	mem_free(f->label);
+	mem_free(f->gram);
 	mem_free(f);
 }
 
@@ -167,7 +193,7 @@ static void find_gram(void *arg, int64_t i, int worker)
 		}
 }
 
-int frozen_gram(struct frozen *f, int64_t n, const float *x, const float *y, const float *t, const int32_t *label, double *gram, struct err *e)
+const double *frozen_gram(struct frozen *f, int64_t n, const float *x, const float *y, const float *t, const int32_t *label, struct err *e)
 {
 	const struct ensemble *s = &f->ensemble;
 	size_t bytes = (size_t)(n * s->d) * sizeof(float);
@@ -179,13 +205,12 @@ int frozen_gram(struct frozen *f, int64_t n, const float *x, const float *y, con
 		const struct condition given = {.label = s->classes ? f->label : NULL};
 
 		if (s->expert[k].velocity(s->expert[k].arg, n, x, t, &given, f->there_v, e))
-			return -1;
+			return NULL;
 		device_get(f->device, f->v + k * f->capacity * s->d, f->there_v, bytes);
 	}
 	device_get(f->device, f->y, y, bytes);
 	if (f->device->error(f->device, e))
-		return -1;
-	f->gram = gram;
+		return NULL;
 	pool_run(f->device->pool, n, find_gram, f);
-	return 0;
+	return f->gram;
 }

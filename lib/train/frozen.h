@@ -34,9 +34,11 @@ int target_of(const struct router_target *t, const double *gram, int k, float *o
 
 struct frozen;
 
-/* Open the experts of a model for up to `capacity` samples at a time. The device is borrowed. ERR_USAGE if there is one alone, one is missing, or
- * they read texts, are told the cluster or are for a part of the times. Caller frees with frozen_free. */
+/* Open the experts of a model for up to `capacity` samples at a time; their weights are read when they first run. The device is borrowed. ERR_USAGE
+ * if there is one alone, one is missing, or they read texts, are told the cluster or are for a part of the times. Caller frees with frozen_free. */
 struct frozen *frozen_open(const char *model, int64_t capacity, struct device *d, struct err *e);
+/* Allocate what frozen_gram works with. */
+int frozen_allocate(struct frozen *f, struct err *e);
 void frozen_free(struct frozen *f);
 
 struct frozen_info {
@@ -49,7 +51,14 @@ struct frozen_info {
 };
 struct frozen_info frozen_info(const struct frozen *f);
 
-/* gram (n, k, k) at x and y (n, d), on the device, and t (n). label (n): the samples' classes, -1: none. */
-int frozen_gram(struct frozen *f, int64_t n, const float *x, const float *y, const float *t, const int32_t *label, double *gram, struct err *e);
+/* Bytes that the experts need for up to n samples at a time. The work space of networks is taken to grow with n. */
+struct frozen_bytes {
+	uint64_t host;          /* buffers in the host's memory */
+	uint64_t device, least; /* on the device, with the weights of all experts, and of one alone on a GPU, which then exchanges them */
+};
+struct frozen_bytes frozen_bytes(const struct frozen *f, int64_t n);
+
+/* G (n, k, k) at x and y (n, d), on the device, and t (n). label (n): the samples' classes, -1: none. NULL on error; borrowed until the next call. */
+const double *frozen_gram(struct frozen *f, int64_t n, const float *x, const float *y, const float *t, const int32_t *label, struct err *e);
 
 #endif

@@ -10,13 +10,17 @@
 
 enum { NEW_ROW = -1 };
 
-/* Set row (k): the row of the source (of `from` rows) for each cluster. */
-static int parse_rows(const char *text, int64_t *row, int64_t k, int64_t from, struct err *e)
+/* Set row (clusters): the row of the old router for each cluster. */
+static int parse_rows(const struct trainer *r, int64_t *row, struct err *e)
 {
+	const char *text = r->o->rows;
 	char *copy = text ? mem_strdup(text) : NULL, *rest = copy, *word;
-	int64_t n = 0;
+	int64_t n = 0, k = r->net.clusters, from = r->from.net.clusters;
 	int rc = 0;
 
+	if (!text && k < from)
+		return err_set(e, ERR_USAGE, "--from: %s has %" PRId64 " clusters, and the new router has %" PRId64 ": say with --rows which to keep",
+		               r->o->from, from, k);
 	for (int64_t i = 0; !text && i < k; i++)
 		row[i] = i < from ? i : NEW_ROW;
 	while (!rc && rest) {
@@ -69,7 +73,7 @@ int head_config(struct trainer *r, struct err *e)
 	if (strcmp(r->from.path, r->path->name) != 0 || r->from.sigma_data != r->o->objective.path.sigma_data)
 		return err_set(e, ERR_USAGE, "--from: %s was trained on the path %s, not %s (--path)", r->o->from, r->from.path, r->path->name);
 	row = mem_alloc((size_t)k * sizeof *row);
-	rc = parse_rows(r->o->rows, row, k, was->clusters, e);
+	rc = parse_rows(r, row, e);
 	mem_free(row);
 	r->net = *was;
 	r->net.clusters = k;
@@ -123,8 +127,8 @@ int head_weights(struct trainer *r, float *values, struct err *e)
 	int rc = -1;
 
 	net_params(&r->from.net, &was);
-	if (!path || parse_rows(r->o->rows, row, k, r->from.net.clusters, e) ||
-	    !(old = mem_try((size_t)was.total, sizeof *old, "the weights of the old router", e)) || model_read_weights(path, &was, NULL, old, e))
+	if (!path || parse_rows(r, row, e) || !(old = mem_try((size_t)was.total, sizeof *old, "the weights of the old router", e)) ||
+	    model_read_weights(path, &was, NULL, old, e))
 		goto out;
 	for (int i = 0; i < r->params.n; i++) {
 		const struct param *q = &r->params.v[i];

@@ -11,6 +11,7 @@
 #include "train/frozen.h"
 #include "train/state.h"
 #include "train/trainer.h"
+#include "train/trainlog.h"
 #include "train/update.h"
 
 enum { NONFINITE_NAMED = 10 };
@@ -36,6 +37,7 @@ struct trainer {
 	float *dloss; /* (part), on the device */
 	struct noised noised;
 	int64_t steps, part; /* part: samples of one tape run */
+	int64_t parts;       /* of a batch, that this rank computes; all, without other ranks */
 	int64_t validate_every, validations;
 	double ema_decay;
 	struct profile *profile; /* NULL without --profile */
@@ -48,7 +50,10 @@ struct trainer {
 	char *train_dir;
 	struct runlock lock; /* on OUT */
 	int log;             /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
+	struct trainlog_past past;
 	double started, data_s, forward_s, backward_s, optimizer_s;
+	double comm_s; /* in calls to other ranks, up to the last line of the log, as comm_bytes */
+	uint64_t comm_bytes;
 	double peak, flops_per_sample;
 	double mark;    /* clock at the last log line of this process */
 	int64_t marked; /* the step of that line */
@@ -60,6 +65,22 @@ struct trainer {
 	const struct dataset *nonfinite_set[NONFINITE_NAMED];
 	int64_t nonfinite_index[NONFINITE_NAMED];
 };
+
+/* ERR_USAGE if options of a training contradict each other. */
+int options_check(const struct train_options *o, struct err *e);
+
+/* Several ranks (train/rankstate.c); without them there is nothing to agree on, and this process is the first rank. */
+int is_first_rank(const struct trainer *r);
+int64_t rank_parts(const struct train_options *o); /* parts of a batch that a rank computes */
+int ranks_check(const struct train_options *o, struct err *e);
+/* Compare builds, options and data with rank 0's. ERR_EXISTS, on all ranks, names a rank that differs, and how. */
+int ranks_agree(struct trainer *r, struct err *e);
+/* Every rank returns what rank 0 gives as `done`; -1 on all ranks if any gives a negative one, with its error in e. */
+int ranks_share_done(struct comm *c, int done, struct err *e);
+/* *any becomes the bits that `mine` (0 to 127) has on any rank. */
+int ranks_any(struct comm *c, int mine, int *any, struct err *e);
+/* Take over rank 0's weights, averages, moments and counts. */
+int ranks_share_state(struct trainer *r, struct err *e);
 
 /* Objective and tape for the options, device and network of r, whose data is open; laid out, not allocated. */
 void trainer_record(struct trainer *r);

@@ -20,7 +20,7 @@ static int validated_at(const struct trainer *r, int64_t step)
 /* Loss and gradient of one batch, on the device. */
 static int batch_gradient(struct trainer *r, const struct batch *b, struct err *e)
 {
-	int64_t parts = r->o->accumulate;
+	int64_t parts = r->parts, first = comm_rank(r->o->comm) * parts * r->part; /* the batch holds this rank's samples alone */
 
 	for (int64_t i = 0; i < parts; i++) {
 		int64_t at = i * r->part;
@@ -34,7 +34,7 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 			clean.text = b->text + at * r->net.text_tokens * r->net.text_width;
 			clean.rows = b->rows + at;
 		}
-		objective_noise(&r->objective, &r->noised, &r->loss, r->part, &clean, r->o->seed, (uint64_t)r->state.step, (uint64_t)at);
+		objective_noise(&r->objective, &r->noised, &r->loss, r->part, &clean, r->o->seed, (uint64_t)r->state.step, (uint64_t)(first + at));
 		device_range_end(r->device);
 		t1 = clock_seconds();
 		device_range(r->device, "forward");
@@ -55,7 +55,7 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 	return 0;
 }
 
-static void apply(struct trainer *r)
+static int apply(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
 	const double plan[PLAN_COUNT] = {
@@ -68,10 +68,13 @@ static void apply(struct trainer *r)
 	    [PLAN_CLIP] = o->clip,
 	};
 
+	int rc;
+
 	device_range(r->device, "optimizer");
-	update_apply(&r->update, plan);
+	rc = update_apply(&r->update, plan, e);
 	device_range_end(r->device);
-	r->state.step++;
+	r->state.step += !rc;
+	return rc;
 }
 
 /* Handles a step with a non-finite loss, which changed nothing. A few are tolerated; if there are many, the data or the learning rate is wrong. */
@@ -99,6 +102,12 @@ static int skipped_step(struct trainer *r, int64_t step, struct err *e)
 	return 0;
 }
 
+/* Only the first rank holds the lock. */
+static int lock_check(const struct trainer *r, struct err *e)
+{
+	return is_first_rank(r) ? runlock_check(&r->lock, e) : 0;
+}
+
 /* Process the steps that the device has finished; with `all`, wait for every submitted step. The log line of a step is written here, while the
  * device already works on later steps; the callers write the lines of validation and of the last step. -1 if training diverged at one of
  * the steps. */
@@ -123,7 +132,7 @@ static int account(struct trainer *r, int all, struct err *e)
 		if (r->hooks && r->hooks->tick)
 			r->hooks->tick(r->hooks->arg, step, r->steps);
 		if (due(step, r->o->log_every) && !validated_at(r, step) && step < r->steps) {
-			if (runlock_check(&r->lock, e))
+			if (lock_check(r, e))
 				return -1;
 			log_step(r, step, NAN, NULL);
 		}
@@ -155,8 +164,7 @@ static int step(struct trainer *r, struct err *e)
 		return -1;
 	t0 = clock_seconds();
 	checkpoint_writer_wait_arenas(&r->writer);
-	apply(r);
-	if (account(r, 0, e))
+	if (apply(r, e) || account(r, 0, e))
 		return -1;
 	r->optimizer_s += clock_seconds() - t0;
 	return 0;
@@ -179,6 +187,8 @@ static int validate_now(struct trainer *r, double *val_loss, json_t **detail, st
 
 static void prune(struct trainer *r, int64_t step)
 {
+	if (!is_first_rank(r))
+		return;
 	checkpoint_prune(r->train_dir, step, r->o->keep > 0 ? r->o->keep : 1, r->o->checkpoint.seconds > 0 ? 0 : r->o->checkpoint.steps, r->steps);
 }
 
@@ -214,7 +224,7 @@ static void draw(struct trainer *r)
 {
 	struct err why = {0};
 
-	if (sample_grid(r, &why))
+	if (is_first_rank(r) && sample_grid(r, &why))
 		train_warn(r, why.msg);
 }
 
@@ -222,7 +232,13 @@ static void draw(struct trainer *r)
  * known to be complete. */
 static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 {
-	if (account(r, 1, e) || end_background(r, saved, e) || runlock_check(&r->lock, e))
+	if (account(r, 1, e))
+		return -1;
+	if (!is_first_rank(r)) {
+		*saved = r->state.step;
+		return 0;
+	}
+	if (end_background(r, saved, e) || runlock_check(&r->lock, e))
 		return -1;
 	if (!must) {
 		struct machine_memory m;
@@ -288,6 +304,18 @@ static int is_asked_for(struct trainer *r)
 	return 1;
 }
 
+/* Why the run should end now, or NULL: a signal or the time limit, of this rank or another. */
+static int ask_end(const struct trainer *r, const struct turns *turns, const char **why, struct err *e)
+{
+	enum { STOPPED = 1, LATE = 2 };
+	int asked = trainer_is_stopped(r) ? STOPPED : is_late(r, turns) ? LATE : 0;
+
+	if (ranks_any(r->o->comm, asked, &asked, e))
+		return -1;
+	*why = asked & STOPPED ? "interrupted" : asked ? "out of time" : NULL;
+	return 0;
+}
+
 static int run_steps(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
@@ -295,6 +323,7 @@ static int run_steps(struct trainer *r, struct err *e)
 	double since = clock_seconds();
 	struct turns turns = {0};
 	int64_t saved = s->step;
+	const char *why;
 
 	r->save_s = (double)state_bytes(&r->params, s->best != NULL, 0, 0) / ASSUMED_DISK_SPEED;
 	while (s->step < r->steps) {
@@ -302,10 +331,10 @@ static int run_steps(struct trainer *r, struct err *e)
 		json_t *detail = NULL;
 		int failed, last, validated, asked;
 
-		if (trainer_is_stopped(r))
-			return end_early(r, "interrupted", saved, e);
-		if (is_late(r, &turns))
-			return end_early(r, "out of time", saved, e);
+		if (ask_end(r, &turns, &why, e))
+			return -1;
+		if (why)
+			return end_early(r, why, saved, e);
 		if (checkpoint_writer_has_finished(&r->writer) && end_background(r, &saved, e))
 			return -1;
 		device_range(r->device, "step");
@@ -319,7 +348,7 @@ static int run_steps(struct trainer *r, struct err *e)
 			return -1;
 		if (validated && validate_now(r, &val_loss, &detail, e))
 			return -1;
-		if ((validated || last || due(s->step, o->sample_every)) && runlock_check(&r->lock, e)) {
+		if ((validated || last || due(s->step, o->sample_every)) && lock_check(r, e)) {
 			json_decref(detail);
 			return -1;
 		}
@@ -336,7 +365,7 @@ static int run_steps(struct trainer *r, struct err *e)
 			since = clock_seconds();
 		}
 	}
-	if (runlock_check(&r->lock, e))
+	if (lock_check(r, e))
 		return -1;
 	prune(r, s->step); /* in case the run was killed right after its last checkpoint */
 	return 0;

@@ -8,6 +8,15 @@
 #include "train/step.h"
 #include "train/trainlog.h"
 
+/* Only the first rank has a log. Takes over o. */
+static void put_line(const struct trainer *r, json_t *o)
+{
+	if (r->log >= 0)
+		trainlog_line(r->log, o);
+	else
+		json_decref(o);
+}
+
 void log_start(struct trainer *r)
 {
 	json_t *o = json_object();
@@ -17,17 +26,23 @@ void log_start(struct trainer *r)
 	json_object_set_new(o, "event", json_string("start"));
 	json_object_set_new(o, "step", json_integer(r->state.step));
 	json_object_set_new(o, "steps", json_integer(r->steps));
+	json_object_set_new(o, "attempt", json_integer(r->past.attempts + 1));
+	json_object_set_new(o, "seconds_before", jsonio_real(r->past.seconds));
 	json_object_set_new(o, "time", json_integer((json_int_t)time(NULL)));
 	json_object_set_new(o, "host", json_string(host));
 	json_object_set_new(o, "pid", json_integer(getpid()));
 	json_object_set_new(o, "device", json_string(r->device->name));
+	if (r->o->comm) {
+		json_object_set_new(o, "ranks", json_integer(comm_size(r->o->comm)));
+		json_object_set_new(o, "engine", json_string(comm_engine_name(r->o->comm)));
+	}
 	json_object_set_new(o, "threads", json_integer(pool_threads(r->device->pool)));
 	json_object_set_new(o, "peak_gflops", jsonio_real(r->peak * 1e-9));
 	json_object_set_new(o, "parameters", json_integer(params_count(&r->params, 0)));
 	json_object_set_new(o, "samples", json_integer(dataset_info(r->data)->count));
 	json_object_set_new(o, "gflop_per_image", jsonio_real(r->flops_per_sample * 1e-9));
 	json_object_set_new(o, "stamp", json_loads(r->stamp, 0, NULL));
-	trainlog_line(r->log, o);
+	put_line(r, o);
 	r->started = r->mark = clock_seconds();
 	r->marked = r->state.step;
 }
@@ -44,7 +59,7 @@ void log_end(struct trainer *r)
 		json_object_set_new(o, "best_val_loss", jsonio_real(r->state.best_loss));
 	}
 	json_object_set_new(o, "seconds", jsonio_real(clock_seconds() - r->started));
-	trainlog_line(r->log, o);
+	put_line(r, o);
 }
 
 /* Adds the free memory of the device, and warns if a part of the step does not run in a graph. */
@@ -106,8 +121,14 @@ void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 	json_object_set_new(o, "forward_s", jsonio_real(r->forward_s));
 	json_object_set_new(o, "backward_s", jsonio_real(r->backward_s));
 	json_object_set_new(o, "optimizer_s", jsonio_real(r->optimizer_s));
+	if (r->o->comm) {
+		json_object_set_new(o, "comm_s", jsonio_real(comm_seconds(r->o->comm) - r->comm_s));
+		json_object_set_new(o, "comm_bytes", json_integer((json_int_t)(comm_sent(r->o->comm) - r->comm_bytes)));
+		r->comm_s = comm_seconds(r->o->comm);
+		r->comm_bytes = comm_sent(r->o->comm);
+	}
 	log_device(r, o, &s);
-	trainlog_line(r->log, o);
+	put_line(r, o);
 	if (r->hooks && r->hooks->step)
 		r->hooks->step(r->hooks->arg, &s);
 	r->data_s = r->forward_s = r->backward_s = r->optimizer_s = 0;
@@ -124,7 +145,7 @@ void log_unsaved(struct trainer *r, int64_t step, const char *why)
 	json_object_set_new(o, "event", json_string("unsaved"));
 	json_object_set_new(o, "at", json_integer(step));
 	json_object_set_new(o, "why", jsonio_text(why));
-	trainlog_line(r->log, o);
+	put_line(r, o);
 }
 
 void log_nonfinite(struct trainer *r, const char *key)
@@ -134,5 +155,5 @@ void log_nonfinite(struct trainer *r, const char *key)
 	json_object_set_new(o, "event", json_string("nonfinite"));
 	json_object_set_new(o, "at", json_integer(r->state.step + 1));
 	json_object_set_new(o, "sample", jsonio_text(key));
-	trainlog_line(r->log, o);
+	put_line(r, o);
 }

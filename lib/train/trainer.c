@@ -59,58 +59,6 @@ static int make_stamp(struct trainer *r, struct err *e)
 	return 0;
 }
 
-/* Of a target that needs experts. */
-static int check_target(const struct train_options *o, struct err *e)
-{
-	if (!o->experts) {
-		char *text = target_text(&o->target);
-
-		err_set(e, ERR_USAGE, "--target %s: its experts are missing: name them with --experts MODEL", text);
-		mem_free(text);
-		return -1;
-	}
-	if (strcmp(o->objective.path.name, path_choice_names[0]) != 0)
-		return err_set(e, ERR_USAGE, "--path %s: the errors of experts are measured on the linear path", o->objective.path.name);
-	if (o->label_smoothing > 0)
-		return err_set(e, ERR_USAGE, "--label-smoothing: the errors of experts are targets that need no smoothing");
-	if (o->target.kind == TARGET_MIXTURE && o->calibrate)
-		return err_set(e, ERR_USAGE, "--calibrate: a temperature minimises a cross-entropy, and --target mixture trains on another loss");
-	return 0;
-}
-
-static int check_options(const struct train_options *o, struct err *e)
-{
-	if (o->batch < 1 || o->accumulate < 0 || (o->accumulate && o->batch % o->accumulate))
-		return err_set(e, ERR_USAGE, "a batch of %" PRId64 " samples cannot be split into %" PRId64 " equal parts", o->batch, o->accumulate);
-	if (o->steps < 0 || (o->steps == 0 && !(o->epochs > 0)))
-		return err_set(e, ERR_USAGE, "the number of steps or of epochs is missing");
-	if (o->optimizer == OPTIMIZER_USUAL)
-		return err_set(e, ERR_USAGE, "the optimizer is missing: train_resolve chooses one");
-	if (o->warmup < 0 || !(o->lr > 0))
-		return err_set(e, ERR_USAGE, "the learning rate (%g) must be above 0 and the warm-up (%" PRId64 " steps) must not be negative", o->lr,
-		               o->warmup);
-	if (o->optimizer == OPTIMIZER_SCHEDULE_FREE && o->schedule != SCHEDULE_CONSTANT)
-		return err_set(e, ERR_USAGE, "--schedule cosine: the schedule-free optimizer needs a constant rate, after an optional warm-up");
-	if (o->optimizer == OPTIMIZER_SCHEDULE_FREE && o->ema_half_life != 0)
-		return err_set(e, ERR_USAGE, "--ema-half-life: the schedule-free optimizer writes its own average of the weights");
-	if (o->optimizer == OPTIMIZER_MUON && o->offload)
-		return err_set(e, ERR_USAGE,
-		               "--offload: Muon reads a matrix's whole momentum at once, so it must stay on the device; use --optimizer adamw");
-	if (o->init_from && o->from)
-		return err_set(e, ERR_USAGE, "start from given weights or from a pretrained network, not from both");
-	if ((o->rows || o->head_only) && !o->from)
-		return err_set(e, ERR_USAGE, "%s: the router to start from is missing (--from)", o->rows ? "--rows" : "--head-only");
-	if (net_reads(&o->net, NET_IN_TEXT) && o->condition != CONDITION_NONE)
-		return err_set(e, ERR_USAGE, "a network that reads texts takes no %s as its condition", conditions[o->condition]);
-	if (o->target.kind != TARGET_CLUSTER)
-		return check_target(o, e);
-	if (o->experts)
-		return err_set(e, ERR_USAGE, "--experts: --target cluster needs none; give --target error, regret or mixture");
-	if (o->dropout > 0 && !net_has_dropout(&o->net))
-		return err_set(e, ERR_USAGE, "--dropout: a %s network has no dropout; U-Nets have it (--model unet-...)", net_name(&o->net));
-	return 0;
-}
-
 /* A network pretrained on steps 0 .. T - 1 reads (T - 1) t as its time on a continuous path (net/adopt.h). On a path of T steps, step k is at k/T. */
 static void tell_steps(const struct path *path, struct net_config *c)
 {
@@ -128,17 +76,18 @@ static int check_experts(const struct trainer *r, struct err *e)
 
 	if (f.channels != info->channels || f.size != info->height)
 		return err_set(e, ERR_DATA,
-		               "--experts: those of %s are for %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %d x %d x %d",
+		               "--experts: the experts of %s are for %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %d x %d x %d",
 		               r->o->experts, f.channels, f.size, f.size, r->o->shards, info->channels, info->height, info->width);
 	if (info->clusters != 1 && info->clusters != f.k)
 		return err_set(e, ERR_DATA, "--experts: %s has %d experts, but %s has %d clusters", r->o->experts, f.k, r->o->shards, info->clusters);
 	if (f.classes && info->classes > f.classes)
-		return err_set(e, ERR_DATA, "--experts: those of %s know %d classes, but %s has %d", r->o->experts, f.classes, r->o->shards,
+		return err_set(e, ERR_DATA, "--experts: the experts of %s know %d classes, but %s has %d", r->o->experts, f.classes, r->o->shards,
 		               info->classes);
 	return 0;
 }
 
-/* Open the experts that a router learns from, if any, for so many samples at a time. */
+/* Open the experts that a router learns from, if any, for so many samples at a time. Their hash is part of the stamp, so this comes before the lock;
+ * their memory is allocated after it. */
 static int open_frozen(struct trainer *r, int64_t capacity, struct err *e)
 {
 	const struct train_options *o = r->o;
@@ -249,6 +198,7 @@ static int open_data(struct trainer *r, struct err *e)
 	r->steps = o->steps ? o->steps : (int64_t)ceil(o->epochs * (double)info->count / (double)o->batch);
 	r->validate_every = o->validate_every ? o->validate_every : r->steps / 20 > 0 ? r->steps / 20 : 1;
 	r->part = o->batch / o->accumulate;
+	r->parts = rank_parts(o);
 	return fit_network(r, e) || null_text_open(r, e) ? -1 : 0;
 }
 
@@ -268,12 +218,13 @@ static int put_loss_seeds(struct trainer *r, struct err *e)
 
 static int allocate(struct trainer *r, struct err *e)
 {
-	if (tape_allocate(r->loss.tape, e) || state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held,
-	                                                 device_stores_bf16(r->device, (enum precision)r->o->precision), r->o->offload, e))
+	if (tape_allocate(r->loss.tape, e) || (r->frozen && frozen_allocate(r->frozen, e)) ||
+	    state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, device_stores_bf16(r->device, (enum precision)r->o->precision),
+	               r->o->offload, e))
 		return -1;
 	r->state.optimizer = r->o->optimizer;
 	if (noised_init(&r->noised, r->device, r->part, &r->net, r->objective.def.loss, e) ||
-	    update_init(&r->update, &r->state, r->o->accumulate, tape_data(r->loss.tape, r->loss.loss), r->part, e) || put_loss_seeds(r, e))
+	    update_init(&r->update, &r->state, r->parts, tape_data(r->loss.tape, r->loss.loss), r->part, r->o->comm, e) || put_loss_seeds(r, e))
 		return -1;
 	tape_bind_bf16(r->loss.tape, r->state.rounded);
 	tape_bind(r->loss.tape, r->loss.dloss, r->dloss);
@@ -306,14 +257,15 @@ static int init_weights(struct trainer *r, struct err *e)
 static int begin_weights(struct trainer *r, struct err *e)
 {
 	struct train_state *s = &r->state;
-	int rc = checkpoint_load(r->train_dir, s, r->stamp, r->extended, say_damaged, r, e);
+	int rc = !is_first_rank(r) ? 1 : checkpoint_load(r->train_dir, s, r->stamp, r->extended, say_damaged, r, e);
 
 	if (rc > 0 && r->extending && s->step >= r->steps)
 		return err_set(e, ERR_USAGE, "%s is at step %" PRId64 " already, and --extend asks for only %" PRId64 " steps in all", r->o->out,
 		               s->step, r->steps);
-	if (rc > 0)
+	if (rc > 0 && s->step)
 		train_say(r, "continuing from step %" PRId64 " of %" PRId64, s->step, r->steps);
-	if (rc < 0 || (!rc && init_weights(r, e)))
+	rc = rc < 0 || (!rc && init_weights(r, e)) ? -1 : 0;
+	if (ranks_share_done(r->o->comm, rc, e) || ranks_share_state(r, e))
 		return -1;
 	trainer_bind(r, s->values);
 	update_begin(&r->update, s);
@@ -329,6 +281,8 @@ static int begin_loader(struct trainer *r, struct err *e)
 	                           .null_text = r->null_text,
 	                           .null_rows = r->null_rows,
 	                           .first = r->state.step,
+	                           .from = comm_rank(r->o->comm) * r->parts * r->part,
+	                           .count = r->parts * r->part,
 	                           .ahead = pool_threads(r->device->pool) > 1 ? LOADER_AHEAD : 0};
 	double half = r->o->ema_half_life ? r->o->ema_half_life : (double)r->steps / 20;
 
@@ -339,9 +293,12 @@ static int begin_loader(struct trainer *r, struct err *e)
 
 static int open_log(struct trainer *r, struct err *e)
 {
-	char *path = path_join(r->o->out, "train.jsonl");
+	char *path;
 
-	r->log = trainlog_open(path, r->state.step, e);
+	if (!is_first_rank(r))
+		return 0;
+	path = path_join(r->o->out, "train.jsonl");
+	r->log = trainlog_open(path, r->state.step, &r->past, e);
 	mem_free(path);
 	return r->log < 0 ? -1 : 0;
 }
@@ -410,7 +367,8 @@ static int open_data_unless_stopped(struct trainer *r, struct err *e)
 	return rc;
 }
 
-static int train(struct trainer *r, struct err *e)
+/* What can fail on one rank alone: its data and its memory. */
+static int prepare(struct trainer *r, struct err *e)
 {
 	struct train_plan plan;
 
@@ -418,10 +376,22 @@ static int train(struct trainer *r, struct err *e)
 		return -1;
 	trainer_record(r);
 	trainer_plan(r, &plan);
-	if (trainer_fits(r, &plan, e))
+	if (trainer_fits(r, &plan, e) || allocate(r, e))
 		return -1;
-	r->peak = r->device->peak_flops ? r->device->peak_flops(r->device) : NAN;
-	if (allocate(r, e) || dir_make(r->train_dir, e) || begin_weights(r, e) || begin_loader(r, e) || open_log(r, e))
+	return is_first_rank(r) ? dir_make(r->train_dir, e) : 0;
+}
+
+static int train(struct trainer *r, struct err *e)
+{
+	int rc;
+
+	if (comm_agree(r->o->comm, prepare(r, e), e))
+		return -1;
+	r->peak = r->device->peak_flops ? r->device->peak_flops(r->device) * comm_size(r->o->comm) : NAN; /* of as many alike */
+	if (begin_weights(r, e))
+		return -1;
+	rc = begin_loader(r, e) || open_log(r, e) ? -1 : 0;
+	if (comm_agree(r->o->comm, rc, e))
 		return -1;
 	if (r->o->profile)
 		r->profile = profile_new(r->device);
@@ -433,12 +403,14 @@ static int train(struct trainer *r, struct err *e)
 	          params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, optimizer_names[r->o->optimizer], r->o->lr,
 	          r->flops_per_sample * 1e-9, r->device->name, precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
 	if (train_steps(r, e)) {
-		if (e && e->code == ERR_UNAVAILABLE && !runlock_check(&r->lock, NULL))
+		if (e && e->code == ERR_UNAVAILABLE && is_first_rank(r) && !runlock_check(&r->lock, NULL))
 			say_what_is_left(r, e);
 		return -1;
 	}
 	if (r->profile && r->hooks && r->hooks->say)
 		profile_table(r->profile, r->hooks->say, r->hooks->arg);
+	if (!is_first_rank(r))
+		return 0;
 	if (runlock_check(&r->lock, e) || publish(r, e) || runlock_check(&r->lock, e))
 		return -1;
 	log_end(r);
@@ -480,6 +452,26 @@ static struct train_options settled(const struct train_options *o, const struct 
 	return own;
 }
 
+/* Take the lock and look whether the run is finished: 1 it is, 0 it is not, -1 on failure. A finished run needs no lock and is left alone. It is
+ * checked again under the lock, as another process may have finished it meanwhile. */
+static int begin_run(struct trainer *r, struct err *e)
+{
+	const struct train_options *o = r->o;
+	int done;
+
+	if (o->extend && !path_exists(r->train_dir))
+		return err_set(e, ERR_NOINPUT, "%s: no such folder: --extend continues a run that was started without it", r->train_dir);
+	done = already_done(r, e);
+	if (!done && (dir_make(o->out, e) || runlock_take(&r->lock, o->out, e)))
+		return -1;
+	done = done ? done : already_done(r, e);
+	if (!done && o->extend && extend_open(r, e))
+		return -1;
+	if (done > 0)
+		train_say(r, "%s is finished; nothing to do", o->out);
+	return done;
+}
+
 /* Open what a plan depends on, without hashing the shards. */
 static int open_for_plan(struct trainer *r, struct err *e)
 {
@@ -499,7 +491,7 @@ static int settle_parts(struct train_options *o, struct device *device, struct e
 	json_t *begun;
 	int rc = 0;
 
-	if (check_options(o, e))
+	if (options_check(o, e))
 		return -1;
 	if (o->accumulate)
 		return 0;
@@ -527,22 +519,11 @@ int train_run(const struct train_options *asked, struct device *device, const st
 	int rc = -1, done, mine;
 
 	r.train_dir = path_join(o->out, "train");
-	if (settle_parts(&own, device, e) || manifest_hash(&r, e) || (o->experts && device_set_precision(device, o->precision, e)) ||
-	    open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e))
+	rc = settle_parts(&own, device, e) || manifest_hash(&r, e) || open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e) ? -1 : 0;
+	rc = comm_agree(o->comm, rc, e) || ranks_agree(&r, e) ? -1 : 0;
+	if (rc)
 		goto out;
-	if (o->extend && !path_exists(r.train_dir)) {
-		err_set(e, ERR_NOINPUT, "%s: no such folder: --extend continues a run that was started without it", r.train_dir);
-		goto out;
-	}
-	/* A finished run needs no lock and is left alone. It is checked again under the lock, as another process may have finished it meanwhile. */
-	done = already_done(&r, e);
-	if (!done && (dir_make(o->out, e) || runlock_take(&r.lock, o->out, e)))
-		goto out;
-	done = done ? done : already_done(&r, e);
-	if (!done && o->extend && extend_open(&r, e))
-		goto out;
-	if (done > 0)
-		train_say(&r, "%s is finished; nothing to do", o->out);
+	done = ranks_share_done(o->comm, is_first_rank(&r) ? begin_run(&r, e) : 0, e);
 	rc = done ? (done > 0 ? 0 : -1) : train(&r, e);
 out:
 	mine = r.lock.path && !runlock_check(&r.lock, NULL);

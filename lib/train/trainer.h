@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "core/clock.h"
 #include "core/option.h"
 #include "file/stamp.h"
@@ -49,7 +50,8 @@ struct train_options {
 	const char *init_from;          /* weights (file/weightfile.h), or NULL */
 	const char *from;               /* folder of a pretrained network of another prediction, size or condition (net/adopt.h), or NULL; of a
 	                                 * router, of one that may have other clusters */
-	const char *rows;               /* of a router with `from`: the old cluster of each cluster, or "new": "0,2,new"; NULL: the same numbers */
+	const char *rows;               /* of a router with `from`: the old cluster of each cluster, or "new": "0,2,new"; NULL: the same numbers, and
+	                                 * the new router has no fewer clusters */
 	int head_only;                  /* of a router with `from`: train its last layer alone */
 	/* How to train; all of these determine the result. */
 	int64_t steps; /* 0: from epochs */
@@ -88,6 +90,7 @@ struct train_options {
 	int64_t sample_every; /* 0: never */
 	int64_t log_every;
 	int profile;
+	struct comm *comm;   /* the ranks that train together, each calling train_run with the same options; NULL: this process alone. Borrowed */
 	const char *program; /* for the stamp */
 };
 
@@ -129,8 +132,8 @@ struct train_hooks {
 };
 
 struct train_plan {
-	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, total; /* bytes */
-	uint64_t offloaded;                                                                 /* part of `optimizer` in pinned host memory */
+	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, experts, total; /* bytes; experts: those a router learns from */
+	uint64_t offloaded;                                                                          /* part of `optimizer` in pinned host memory */
 	uint64_t device, free; /* device: needed of the device, without the samples kept on the host; free: available there, 0: unknown */
 	uint64_t beside;       /* on a device with its own memory, what its driver and other processes hold now */
 	struct err unfit;      /* code 0; or ERR_NOMEM: it does not fit, with a proposal that would */
@@ -141,7 +144,11 @@ struct train_plan {
 /* Estimate what a run needs, without running it. */
 int train_plan(const struct train_options *o, struct device *device, struct train_plan *plan, struct err *e);
 
-/* Train on a device of DT_F32 that computes in the requested precision; its pool also loads the data. 0: finished, now or before. -1 with
+/* With a comm of R ranks each computes accumulate / R of the parts of a batch, which must be a power of two of them (ERR_USAGE). The result is the
+ * same bytes as that of one process with the same accumulate. Rank 0 alone reads and writes OUT. ERR_EXISTS if the ranks were given other
+ * options or data.
+ *
+ * Train on a device of DT_F32 that computes in the requested precision; its pool also loads the data. 0: finished, now or before. -1 with
  * ERR_AGAIN: interrupted, checkpoint published; ERR_EXISTS: OUT is locked, or holds something made with other options;
  * ERR_DIVERGED; ERR_USAGE: impossible request; ERR_DATA: the shards do not fit; ERR_UNAVAILABLE: device lost. */
 int train_run(const struct train_options *o, struct device *device, const struct train_hooks *hooks, struct err *e);

@@ -46,35 +46,86 @@ static int is_later(const char *line, size_t n, int64_t step)
 	return later;
 }
 
+/* The first byte after the line that begins at `line`. */
+static const char *line_end(const char *line, const char *end)
+{
+	const char *stop = memchr(line, '\n', (size_t)(end - line));
+
+	return stop ? stop + 1 : end;
+}
+
+static const char *lines_until(const char *text, const char *end, int64_t step)
+{
+	const char *next;
+
+	for (const char *line = text; line < end; line = next) {
+		next = line_end(line, end);
+		if (is_later(line, (size_t)(next - line), step))
+			return line;
+	}
+	return end;
+}
+
+/* Add the seconds of an attempt, which its last line with "seconds" says (NULL: there is none). */
+static void attempt_add(struct trainlog_past *past, const char *line, const char *end)
+{
+	json_t *o = line ? json_loadb(line, (size_t)(line_end(line, end) - line), 0, NULL) : NULL;
+
+	past->seconds += json_number_value(json_object_get(o, "seconds"));
+	json_decref(o);
+}
+
+static int line_has(const char *line, const char *next, const char *words)
+{
+	return memmem(line, (size_t)(next - line), words, strlen(words)) != NULL;
+}
+
+/* A start line counts the attempts and seconds before it, because lines of those may be gone. Those of earlier versions do not, and are counted. */
+static void past_read(struct trainlog_past *past, const char *text, const char *end)
+{
+	const char *last = NULL, *next;
+
+	for (const char *line = text; line < end; line = next) {
+		next = line_end(line, end);
+		if (line_has(line, next, "\"event\":\"start\"")) {
+			json_t *o = json_loadb(line, (size_t)(next - line), 0, NULL);
+			const json_t *attempt = json_object_get(o, "attempt"), *before = json_object_get(o, "seconds_before");
+
+			attempt_add(past, last, end);
+			past->attempts = attempt ? json_integer_value(attempt) : past->attempts + 1;
+			past->seconds = before ? json_number_value(before) : past->seconds;
+			last = NULL;
+			json_decref(o);
+		} else if (line_has(line, next, "\"seconds\":")) {
+			last = line;
+		}
+	}
+	attempt_add(past, last, end);
+}
+
 /* The length of the lines up to `step`; the whole length for a log that cannot be read or is too large. */
-static off_t lines_until(const char *path, off_t whole, int64_t step)
+static off_t kept_length(const char *path, off_t whole, int64_t step, struct trainlog_past *past)
 {
 	struct filemap m;
-	const char *p, *end, *next;
+	const char *text, *end;
 
 	if (!whole || whole > LOG_MOST || filemap_open(&m, path, NULL))
 		return whole;
-	p = (const char *)m.data;
-	end = p + ((off_t)m.len < whole ? (off_t)m.len : whole);
-	for (const char *line = p; line < end; line = next) {
-		const char *stop = memchr(line, '\n', (size_t)(end - line));
-
-		next = stop ? stop + 1 : end;
-		if (is_later(line, (size_t)(next - line), step)) {
-			whole = line - p;
-			break;
-		}
-	}
+	text = (const char *)m.data;
+	end = text + ((off_t)m.len < whole ? (off_t)m.len : whole);
+	past_read(past, text, end);
+	whole = lines_until(text, end, step) - text;
 	filemap_close(&m);
 	return whole;
 }
 
-int trainlog_open(const char *path, int64_t step, struct err *e)
+int trainlog_open(const char *path, int64_t step, struct trainlog_past *past, struct err *e)
 {
 	int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
 	off_t whole = fd < 0 ? -1 : whole_lines(fd);
 
-	if (whole >= 0 && !ftruncate(fd, lines_until(path, whole, step)))
+	*past = (struct trainlog_past){0};
+	if (whole >= 0 && !ftruncate(fd, kept_length(path, whole, step, past)))
 		return fd;
 	err_errno(e, "%s", path);
 	if (fd >= 0)
@@ -111,12 +162,12 @@ static void hold(json_t **place, json_t *o)
 static void take_line(struct reading *r, json_t *o)
 {
 	const char *event = json_string_value(json_object_get(o, "event"));
-	const json_t *val = json_object_get(o, "val_loss");
+	const json_t *val = json_object_get(o, "val_loss"), *attempt = json_object_get(o, "attempt");
 
 	if (event && !strcmp(event, "start")) {
 		hold(&r->start, o);
 		hold(&r->end, NULL);
-		r->runs++;
+		r->runs = json_is_integer(attempt) ? json_integer_value(attempt) : r->runs + 1;
 	} else if (event && !strcmp(event, "end")) {
 		hold(&r->end, o);
 	} else if (json_is_integer(json_object_get(o, "step"))) {

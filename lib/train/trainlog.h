@@ -8,9 +8,15 @@
 
 #include "core/err.h"
 
+/* What the log said of earlier attempts, also in lines that are cut off because the run repeats their steps. */
+struct trainlog_past {
+	int64_t attempts; /* how often the run was started */
+	double seconds;   /* from each start to the last line of that attempt, summed */
+};
+
 /* Open for appending after `step`: a descriptor, or -1. Cuts off an incomplete last line, and everything from the first line of a later step or of
  * the end on, so that each step is in the log once. */
-int trainlog_open(const char *path, int64_t step, struct err *e);
+int trainlog_open(const char *path, int64_t step, struct trainlog_past *past, struct err *e);
 
 /* Put facts about a run into o: state ("finished", or "step" when it ends at one), step steps percent loss val_loss
  * best_val_loss best_step images_per_s eta_s (of what is left at that speed) runs (how often it was started) parameters samples, and

@@ -16,9 +16,11 @@ static int tree_levels(int64_t parts)
 	return n;
 }
 
-uint64_t update_bytes(const struct params *p, int64_t parts)
+uint64_t update_bytes(const struct params *p, int64_t parts, const struct comm *comm)
 {
-	return sizeof(float) * (uint64_t)p->trainable * (uint64_t)(1 + tree_levels(parts));
+	uint64_t halves = 2 * (uint64_t)(1 + tree_levels(parts)) + (comm_size(comm) > 1);
+
+	return sizeof(float) * (uint64_t)p->trainable * halves / 2;
 }
 
 uint64_t update_mask_bytes(const struct params *p)
@@ -95,10 +97,26 @@ static int allocate(struct update *u, int64_t parts, struct err *e)
 	return 0;
 }
 
-int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct err *e)
+/* What the sums over several ranks need. */
+static int allocate_ranks(struct update *u, struct err *e)
 {
-	*u = (struct update){.device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .n = s->params->trainable};
-	if (allocate(u, parts, e) || make_lanes(u, s->offload, e) ||
+	struct device *d = u->device;
+	size_t batch = (size_t)(comm_size(u->comm) * u->parts * u->samples), n = (size_t)u->n;
+
+	if (!u->comm)
+		return 0;
+	u->host_losses = mem_zalloc(batch, sizeof *u->host_losses);
+	u->losses = d->alloc(d, batch * sizeof *u->losses, "losses of all ranks", e);
+	u->host_grads = d->host ? u->grads : mem_try(n, sizeof *u->host_grads, "gradients on the host", e);
+	u->scratch_sum = mem_try((n + 1) / 2, sizeof *u->scratch_sum, "gradients of another rank", e);
+	return u->losses && u->host_grads && u->scratch_sum ? 0 : -1;
+}
+
+int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct comm *comm, struct err *e)
+{
+	*u = (struct update){
+	    .device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .comm = comm, .n = s->params->trainable};
+	if (allocate(u, parts, e) || allocate_ranks(u, e) || make_lanes(u, s->offload, e) ||
 	    (s->optimizer == OPTIMIZER_MUON && muon_init(&u->muon, s->device, s->params, e)) || put_mask(u, s->params, e))
 		return -1;
 	u->plan = u->vectors;
@@ -139,6 +157,11 @@ void update_release(struct update *u)
 	for (size_t i = 0; i < sizeof u->tree / sizeof *u->tree; i++)
 		d->release(d, u->tree[i]);
 	muon_release(&u->muon);
+	if (!d->host)
+		mem_free(u->host_grads);
+	mem_free(u->scratch_sum);
+	mem_free(u->host_losses);
+	d->release(d, u->losses);
 	d->release(d, u->vectors);
 	d->release(d, u->grads);
 	d->release(d, u->mask);
@@ -192,15 +215,25 @@ static void tree_finish(struct update *u, int64_t parts)
 	}
 }
 
-static void submit_part(struct update *u, int64_t i)
+static void add_losses(struct update *u, const float *x, int64_t n, int anew)
 {
 	struct op_call c = {.nin = 1,
 	                    .nout = 1,
-	                    .in = {array_vector(DT_F32, (void *)(uintptr_t)u->each, u->samples)},
+	                    .in = {array_vector(DT_F32, (void *)(uintptr_t)x, n)},
 	                    .out = {array_vector(DT_F64, u->loss, 1)},
-	                    .attr = {.total = {i == 0}}};
+	                    .attr = {.total = {anew}}};
 
 	device_run(u->device, OP_TOTAL, &c, NULL);
+}
+
+/* With several ranks the losses are kept, and added when those of all ranks are there, because their sum has one order too. */
+static void submit_part(struct update *u, int64_t i)
+{
+	if (u->comm)
+		device_copy(u->device, u->losses + (comm_rank(u->comm) * u->parts + i) * u->samples, (void *)(uintptr_t)u->each,
+		            (size_t)u->samples * sizeof *u->each);
+	else
+		add_losses(u, u->each, u->samples, i == 0);
 	if (u->parts > 1)
 		tree_push(u, i);
 }
@@ -263,8 +296,33 @@ static void change_all(struct update *u, const struct train_state *s)
 		change(u, s, at, u->n - at, s->m + at, s->v + at);
 }
 
-/* Submit the last part and the update of the weights. */
-static void submit_whole(struct update *u, int64_t last)
+static void submit_sum(struct update *u, int64_t last)
+{
+	submit_part(u, last);
+	if (u->parts > 1)
+		tree_finish(u, u->parts);
+}
+
+/* The losses and gradients of all ranks, through host memory. */
+static int sum_ranks(struct update *u, struct err *e)
+{
+	struct device *d = u->device;
+	int64_t mine = u->parts * u->samples, batch = comm_size(u->comm) * mine;
+
+	device_get(d, u->host_losses, u->losses, (size_t)batch * sizeof *u->losses);
+	if (!d->host)
+		device_get(d, u->host_grads, u->grads, (size_t)u->n * sizeof *u->grads);
+	if (comm_gather(u->comm, u->host_losses, (size_t)mine * sizeof *u->losses, e) || comm_sum(u->comm, u->host_grads, u->n, u->scratch_sum, e))
+		return -1;
+	device_put(d, u->losses, u->host_losses, (size_t)batch * sizeof *u->losses);
+	if (!d->host)
+		device_put(d, u->grads, u->host_grads, (size_t)u->n * sizeof *u->grads);
+	add_losses(u, u->losses, batch, 1);
+	return 0;
+}
+
+/* Submit the update of the weights. */
+static void submit_change(struct update *u, int64_t last)
 {
 	const struct train_state *s = u->state;
 	struct op_call norm = norm_call(u);
@@ -274,15 +332,20 @@ static void submit_whole(struct update *u, int64_t last)
 	    .in = {array_vector(DT_F64, u->sumsq, 1), array_vector(DT_F64, u->loss, 1), array_vector(DT_F64, u->plan, PLAN_COUNT)},
 	    .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
 
-	submit_part(u, last);
-	if (u->parts > 1)
-		tree_finish(u, u->parts);
+	(void)last;
 	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
 	device_run(u->device, OP_RATES, &rates, NULL);
 	if (u->range)
 		change_by_ranges(u, s);
 	else
 		change_all(u, s);
+}
+
+/* Submit the last part and the update of the weights. */
+static void submit_whole(struct update *u, int64_t last)
+{
+	submit_sum(u, last);
+	submit_change(u, last);
 }
 
 /* Run submissions as a graph, except under --profile, whose timers a graph cannot hold. The first run is not captured, because it loads the
@@ -303,9 +366,10 @@ static void submit_or_launch(struct update *u, struct update_graph *g, void (*su
 	g->ran = 1;
 }
 
+/* Not with other ranks, whose part of the batch's losses has its own address for each part. */
 static int keeps_graphs(const struct update *u)
 {
-	return u->device->capture_begin && !u->device->profile;
+	return u->device->capture_begin && !u->device->profile && !u->comm;
 }
 
 /* Parts that complete the same number of tree levels submit the same work; part 0 also starts the sum of losses. */
@@ -321,20 +385,26 @@ void update_part(struct update *u, int64_t i)
 		submit_part(u, i);
 }
 
-void update_apply(struct update *u, const double *plan)
+int update_apply(struct update *u, const double *plan, struct err *e)
 {
 	struct device *d = u->device;
 	int64_t at = (u->first + u->count) % UPDATE_AHEAD;
 
 	assert(u->count < UPDATE_AHEAD);
 	device_put(d, u->plan, plan, PLAN_COUNT * sizeof *plan);
-	if (keeps_graphs(u) && !u->range) /* a graph cannot hold copies from the host, which offloaded moments need */
+	if (u->comm) { /* the exchange with other ranks is no work of the device, so it is between two submissions */
+		submit_sum(u, u->parts - 1);
+		if (sum_ranks(u, e))
+			return -1;
+		submit_change(u, 0);
+	} else if (keeps_graphs(u) && !u->range) /* a graph cannot hold copies from the host, which offloaded moments need */
 		submit_or_launch(u, &u->whole, submit_whole, u->parts - 1);
 	else
 		submit_whole(u, u->parts - 1);
 	d->fetch(d, 0, u->seen + at * STATUS_COUNT, u->status, STATUS_COUNT * sizeof *u->seen);
 	d->event_record(d, u->event[at], 0);
 	u->count++;
+	return 0;
 }
 
 const double *update_finished(struct update *u, int wait)

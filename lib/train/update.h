@@ -3,6 +3,7 @@
 #ifndef DDM_TRAIN_UPDATE_H
 #define DDM_TRAIN_UPDATE_H
 
+#include "comm/comm.h"
 #include "kernels/optimizer.h"
 #include "train/muonupdate.h"
 #include "train/state.h"
@@ -27,9 +28,14 @@ struct update_graph {
 struct update {
 	struct device *device;
 	const struct train_state *state;
-	const float *each; /* (samples), on the device: losses of a part */
-	int64_t samples, parts;
-	double *vectors; /* on the device: the next five */
+	const float *each;      /* (samples), on the device: losses of a part */
+	int64_t samples, parts; /* parts: of this rank */
+	struct comm *comm;      /* NULL: this rank alone */
+	float *losses;          /* (ranks, parts, samples), on the device: of the whole batch; NULL without other ranks, as are the next three */
+	float *host_losses;     /* the same on the host */
+	float *host_grads;      /* (n), the gradients on the host; on a device of the host those of `grads` */
+	float *scratch_sum;     /* ((n + 1) / 2), on the host */
+	double *vectors;        /* on the device: the next five */
 	double *plan, *status, *coef, *sumsq, *loss;
 	float *grads, *mask; /* [trainable], [params_decay_runs], on the device */
 	float *tree[32];     /* [k]: the sum of the gradients of 2^k parts */
@@ -45,13 +51,13 @@ struct update {
 	int64_t first, count;                /* submitted steps whose status is not read yet; that of `first` is in slot first % UPDATE_AHEAD */
 };
 
-/* For gradients of `parts` equal parts of a batch. Before each call of update_part, `each` (samples, on the device) holds the losses of the part.
- * The device, s and `each` are borrowed. Release with update_release. */
-int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct err *e);
+/* For gradients of `parts` equal parts of a batch on each rank of comm (NULL: one rank). Before each call of update_part, `each` (samples, on the
+ * device) holds the losses of the part. The device, s, `each` and comm are borrowed. Release with update_release. */
+int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct comm *comm, struct err *e);
 void update_release(struct update *u);
 uint64_t update_mask_bytes(const struct params *p);
-uint64_t update_lane_bytes(const struct params *p, int64_t range); /* device buffers for offloaded moments */
-uint64_t update_bytes(const struct params *p, int64_t parts);      /* gradients: the step's, and the partial sums of the tree */
+uint64_t update_lane_bytes(const struct params *p, int64_t range);                     /* device buffers for offloaded moments */
+uint64_t update_bytes(const struct params *p, int64_t parts, const struct comm *comm); /* gradients: the step's, and partial sums of the tree */
 
 /* Take over the step counts of s after it was loaded. */
 void update_begin(struct update *u, const struct train_state *s);
@@ -59,8 +65,9 @@ void update_begin(struct update *u, const struct train_state *s);
 /* After part i, unless it is the last: add its losses to the step's, and add its gradient, in u->grads, to the tree. */
 void update_part(struct update *u, int64_t i);
 
-/* After the last part: the same, then the optimizer by `plan` (PLAN_COUNT). Waits only if the status of UPDATE_AHEAD steps has not been read. */
-void update_apply(struct update *u, const double *plan);
+/* After the last part: the same, then the sum over the ranks and the optimizer by `plan` (PLAN_COUNT). Waits only for other ranks, and if the status
+ * of UPDATE_AHEAD steps has not been read. ERR_UNAVAILABLE if a rank is lost. */
+int update_apply(struct update *u, const double *plan, struct err *e);
 
 /* Status (STATUS_COUNT, borrowed until the next call) of the oldest submitted step not yet read; STATUS_LOSS is the sum over the batch. NULL if
  * there is none, or, without `wait`, if that step has not finished. */

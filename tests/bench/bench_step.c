@@ -70,7 +70,7 @@ static void start(struct setup *s, const struct work *w, enum precision precisio
 	n = (size_t)w->batch * (size_t)s->objective.d;
 	if (tape_allocate(s->loss.tape, &e) || state_init(&s->state, s->device, &s->params, 0, 0, 0, &e) ||
 	    noised_init(&s->noised, s->device, w->batch, &c, LOSS_SQUARED, &e) ||
-	    update_init(&s->update, &s->state, 1, tape_data(s->loss.tape, s->loss.loss), w->batch, &e))
+	    update_init(&s->update, &s->state, 1, tape_data(s->loss.tape, s->loss.loss), w->batch, NULL, &e))
 		die(&e);
 	s->dloss = mem_zalloc((size_t)w->batch, sizeof *s->dloss);
 	s->label = mem_zalloc((size_t)w->batch, sizeof *s->label);
@@ -105,7 +105,7 @@ static void run_once(void *arg)
 	objective_noise(&s->objective, &s->noised, &s->loss, s->batch, &(struct clean){.x0 = s->x0, .label = s->label, .cluster = s->label}, 1,
 	                (uint64_t)++s->step, 0);
 	tape_run(s->loss.tape, s->batch, 0, s->loss.end);
-	update_apply(&s->update, plan);
+	update_apply(&s->update, plan, NULL);
 	update_finished(&s->update, 1);
 }
 

@@ -82,6 +82,7 @@ check_grep "no test is left out" '^[0-9]* passed, 0 failed, 0 skipped$' log/A.ou
 check_grep "products by every algorithm" '^passed.test_products: every_algorithm' log/A/results
 check_grep "a step of training has a finite loss" '^# train dit-xl/2, 256 tokens, batch 2: loss [0-9.]* after' log/B/profile.1
 check_grep "its ops are timed" '^# LINEAR_DW ' log/B/profile.1
+check_grep "and why there is no cuDNN" '^# attention ran without cuDNN: the stand-in for CUDA has none$' log/B/profile.1
 check_grep "cuBLASLt's algorithms were timed" "^# 1x32x384x96${tab}NT${tab}bf16,bf16,bf16${tab}[+]bias[+]gelu[+]aux${tab}[0-9]*${tab}3${tab}" log/B/profile.1
 check_grep "sampling too" '^sample 8 x xl/2, top-2, cfg, batch 64, step p99	' log/B/profile.2
 check_out "the choices are kept in one file" 1 sh -c "ls home/ddm | grep -c cuBLASLt-120000"

@@ -121,6 +121,8 @@ if command -v jq >/dev/null; then
 else
 	skip "the temperature" "no jq"
 fi
+check "--calibrate a router that has not learned" ${run% -q} $heart --steps 6 --lr 1e-12 --calibrate -o flat drawn
+check_err "ends at a bound and says so" 'that is the highest temperature tried: .* no better than chance'
 check "again, killed after its last step" sh -c "cp -R cool again && rm again/$weights again/config.json && $run $heart --calibrate -o again drawn"
 check_same "the same bytes" cool/$weights again/$weights
 check_exit 73 "without --calibrate" $run $heart -o cool drawn
@@ -145,6 +147,8 @@ done
 check "to the end" $run $head -o four-cut more
 check_same "the same bytes" four/$weights four-cut/$weights
 check_exit 73 "another list" $run $head --rows 0,2 -o two fewer
+check_exit 2 "fewer clusters without a list" $run $head -o m fewer
+check_err "which clusters to keep is asked for" 'e/router has 3 clusters, and the new router has 2: say with --rows which to keep'
 check_exit 2 "a list that is too short" $run $head --rows 0,1,2 -o m more
 check_err "says so" '3 clusters are listed, and the new router has 4'
 check_exit 2 "a cluster that is not there" $run $head --rows 0,1,3,new -o m more

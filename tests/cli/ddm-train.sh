@@ -50,7 +50,7 @@ check_out "which is left alone" hello cat note.txt
 
 # The plan
 check "--plan" ddm-train $few --cluster 0 --plan -o m s
-for key in parameters samples steps gflop_per_image weights_bytes optimizer_bytes activations_bytes total_bytes offloaded_bytes device_bytes free_bytes beside_bytes; do
+for key in parameters samples steps gflop_per_image weights_bytes optimizer_bytes activations_bytes experts_bytes total_bytes offloaded_bytes device_bytes free_bytes beside_bytes; do
 	check_grep "--plan: $key" "^$key	[0-9.e+-]+\$" "$OUT"
 done
 check_grep "--plan: as many steps as asked for" '^steps	6$' "$OUT"

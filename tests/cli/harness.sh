@@ -18,7 +18,7 @@ printf 'echo ok 1 - fine\nkill -SEGV $$\n' | put crashes
 printf 'echo ok 1 - fine\nsleep 20\n' | put hangs
 printf 'echo 1..3\necho ok 1 - fine\n' | put stops
 printf 'exit 0\n' | put silent
-printf 'echo "not ok 1 # SKIP like cmocka"\necho 1..1\n' | put cmocka
+printf 'echo "skipped: no fonts"\necho "not ok 1 # SKIP like cmocka"\necho 1..1\n' | put cmocka
 printf 'echo "not ok 1 - bad"\necho 1..1\nexit 1\n' | put bad
 cat >tree/tests/cli/x.sh <<'END'
 . "$(dirname "$0")/tap.sh"
@@ -52,6 +52,9 @@ tree_run silent
 counts "no result" "0 passed, 1 failed, 0 skipped"
 tree_run cmocka
 counts "a skip as cmocka writes it" "0 passed, 0 failed, 1 skipped"
+check_grep "with its reason" '^skipped: .*like cmocka: no fonts$' "$OUT"
+DDM_TEST_REQUIRE=fonts tree_run cmocka
+counts "which may be required" "0 passed, 1 failed, 0 skipped"
 tree_run bad
 counts "a failed check" "0 passed, 1 failed, 0 skipped"
 check_grep "a failed check is shown" "^FAILED: bad" "$OUT"

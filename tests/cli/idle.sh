@@ -9,6 +9,7 @@ operands() {
 	ddm-plot) echo "lines x=none" ;;
 	ddm-diagnose) echo "budget none none" ;;
 	ddm-synth) echo "draw none" ;;
+	ddm-log) echo "export none" ;;
 	ddm-eval-fid) echo "none none" ;;
 	ddm-compare) echo "a=none b=none" ;;
 	ddm-report | ddm-grid) echo "a=none" ;;

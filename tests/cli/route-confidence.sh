@@ -52,5 +52,13 @@ check_err "are named" 'on other samples than the experts before it'
 cut_to n/expert_0/loss.json 50
 check_exit 65 "cut off" ddm-sample -q -n 3 --steps 3 --route 'confidence|full' -o x.tar n
 $small --steps 2 --time-range .5..1 --cluster all -o part/expert_0 s && $small --steps 2 --time-range 0...5 --cluster all -o part/expert_1 s || exit 1
-check_exit 66 "experts for parts of the times without losses" ddm-sample -q -n 3 --steps 3 --route 'confidence|full' -o x.tar part
+check_exit 2 "experts for parts of the times" ddm-sample -q -n 3 --steps 3 --route 'confidence|full' -o x.tar part
+check_err "are refused before their losses are looked for" 'part/expert_0: weights by confidence need experts for all times, .* for 0.5..1'
+for k in 0 1; do
+	# shellcheck disable=SC2086
+	$small --steps 2 --condition cluster --class-dropout .1 --cluster all -o told/expert_$k s || exit 1
+done
+$measure --routes expert:0 -o told/expert_0/loss.json told s && $measure --untold --routes expert:1 -o told/expert_1/loss.json told s || exit 1
+check_exit 65 "losses of which one is with the cluster and one without" ddm-sample -q -n 3 --steps 3 --route 'confidence|full' -o x.tar told
+check_err "are told apart" 'expert_1/loss.json: this expert was told nothing and the experts before it the cluster'
 check_absent "nothing was made" x.tar

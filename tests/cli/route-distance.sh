@@ -104,6 +104,8 @@ check "and by the router" $late --route full --log full.jsonl -o fulllatents.tar
 check_out "to the same experts" "$(last full.jsonl)" last seen.jsonl
 check "without decoded output" $seen --format latent --report kept.json --log kept.jsonl -o kept.tar latentmodel
 check_same "the same weights" seen.jsonl kept.jsonl
+check "whose autoencoder may be of another type" $seen --format latent --encoder-weight-dtype bf16 -o half.tar latentmodel
+check_exit 2 "but there must be one that is run" $late --route full --format latent --encoder-weight-dtype bf16 -o x.tar latentmodel
 check_grep "the autoencoder is an input" '"vae":"[0-9a-f]{64}"' kept.tar
 
 # Grey predictions have three equal channels for the network.

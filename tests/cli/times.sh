@@ -41,6 +41,8 @@ check_exit 65 "a column that is not there" ddm-diagnose times --column height tw
 check_exit 65 "a number that is not in the result" ddm-diagnose times --column height loss.json
 check_err "is named" 'height_t0.05'
 check_exit 2 "a route in a table without" ddm-diagnose times --routes full two.tsv
+check_exit 2 "a route of a result, which has one" ddm-diagnose times --routes full loss.json
+check_err "says so" '--routes: chooses rows of a table, and loss.json is the result of one route'
 check_exit 65 "another JSON file" ddm-diagnose times law/router/config.json
 printf 't\tloss\n0.1\t-1\n0.5\t1\n' >minus.tsv
 check_exit 65 "a negative loss" ddm-diagnose times minus.tsv

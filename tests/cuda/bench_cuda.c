@@ -447,7 +447,7 @@ static void fit(struct training *s, const struct net_config *c, int64_t most)
 		loss_record(&s->loss, c, LOSS_SQUARED, &s->params, DT_F32, s->batch, 1, 0);
 		tape_layout(s->loss.tape, dev, &(struct plan_options){.bf16 = bf16(), .bf16_weights = bf16()});
 		need = (uint64_t)tape_arena_bytes(s->loss.tape) + (uint64_t)tape_scratch_bytes(s->loss.tape) + state_bytes(&s->params, 0, bf16(), 0) +
-		       update_bytes(&s->params, 1);
+		       update_bytes(&s->params, 1, NULL);
 		if (s->batch == 1 || !m.total || (double)need < .9 * (double)m.free)
 			return;
 		tape_free(s->loss.tape);
@@ -480,7 +480,7 @@ static void step_once(void *arg)
 	                (uint64_t)++s->step, 0);
 	tape_run(s->loss.tape, s->batch, 0, s->loss.forward_end);
 	tape_run(s->loss.tape, s->batch, s->loss.forward_end, s->loss.end);
-	update_apply(&s->update, plan);
+	update_apply(&s->update, plan, NULL);
 	heard(s, update_finished(&s->update, 0));
 }
 
@@ -504,7 +504,7 @@ static void train(const char *preset, int64_t size, int64_t most)
 	    .path = &path_linear, .condition = CONDITION_CLASS, .classes = 1000, .class_dropout = .1, .d = c.channels * c.size * c.size};
 	must(tape_allocate(s.loss.tape, &e) || state_init(&s.state, dev, &s.params, 0, bf16(), 0, &e) ||
 	         noised_init(&s.noised, dev, s.batch, &c, LOSS_SQUARED, &e) ||
-	         update_init(&s.update, &s.state, 1, tape_data(s.loss.tape, s.loss.loss), s.batch, &e),
+	         update_init(&s.update, &s.state, 1, tape_data(s.loss.tape, s.loss.loss), s.batch, NULL, &e),
 	     &e);
 	w = values(s.params.total, DT_F32, .02f);
 	device_copy(dev, s.state.values, w, (size_t)s.params.total * sizeof *w);

@@ -14,6 +14,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/shortfloat.h"
+#include "core/str.h"
 #include "kernels/cudnn.h"
 
 extern const struct kernel kernel_attention_cuda, kernel_attention_grad_cuda, kernel_attention_f32, kernel_attention_grad_f32;
@@ -115,8 +116,21 @@ static double error_of(const void *got, const void *want, int64_t n)
 	return worst / top;
 }
 
-/* Weights are rounded to bfloat16, by up to 2^-8 of the largest value, and so is the result: 2^-7; gradients have terms of both signs: 2^-6. */
-static void shape_test(const int64_t shape[4])
+/* Add to ran[0] the forward passes and to ran[1] the gradients that have a plan of cuDNN's. */
+static void count_ran(int ran[2])
+{
+	struct str s = {0};
+
+	cudnn_log(gpu->cudnn, &s);
+	for (const char *line = str_text(&s), *end; (end = strchr(line, '\n')); line = end + 1)
+		if (end - line > 6 && !memcmp(end - 6, "\tcudnn", 6))
+			ran[*line == 'g']++;
+	str_release(&s);
+}
+
+/* Weights are rounded to bfloat16, by up to 2^-8 of the largest value, and so is the result: 2^-7; gradients have terms of both signs: 2^-6. Counts
+ * what cuDNN computed in `ran`, if it is not NULL. */
+static void shape_test(const int64_t shape[4], int ran[2])
 {
 	struct pass want = pass_new(DT_F32, shape);
 	int64_t n = want.samples * want.tokens * want.row;
@@ -130,6 +144,8 @@ static void shape_test(const int64_t shape[4])
 			cudnn_force(gpu->cudnn, config);
 		pass_run(&got, &kernel_attention_cuda, &kernel_attention_grad_cuda, gpu);
 		pass_run(&again, &kernel_attention_cuda, &kernel_attention_grad_cuda, gpu);
+		if (ran)
+			count_ran(ran);
 		o = error_of(got.o, want.o, n);
 		grad = error_of(got.grad, want.grad, 3 * n);
 		if (!(o <= 0x1p-7 && grad <= 0x1p-6))
@@ -153,7 +169,23 @@ static void small(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-		shape_test(shapes[i]);
+		shape_test(shapes[i], NULL);
+}
+
+/* cuDNN computes both passes of a usual shape: the other tests pass without it. */
+static void library_ran(void **state)
+{
+	static const int64_t shape[4] = {4, 256, 2, 64};
+	int ran[2] = {0};
+
+	(void)state;
+	if (!gpu->cudnn) {
+		printf("# skip: no cuDNN: %s\n", *gpu->no_cudnn ? gpu->no_cudnn : "this device does not use it");
+		skip();
+	}
+	shape_test(shape, ran);
+	if (!ran[0] || !ran[1])
+		fail_msg("cuDNN had a plan for %d forward passes and %d gradients", ran[0], ran[1]);
 }
 
 /* Too slow for the emulation. */
@@ -167,12 +199,12 @@ static void large(void **state)
 		skip();
 	}
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-		shape_test(shapes[i]);
+		shape_test(shapes[i], NULL);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(small), cmocka_unit_test(large)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(small), cmocka_unit_test(library_ran), cmocka_unit_test(large)};
 	struct err e = {0};
 	int rc;
 

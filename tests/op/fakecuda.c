@@ -688,8 +688,8 @@ __attribute__((weak)) const struct cublaslt_host *cublaslt_cuda_host(const struc
 /* None: attention runs on our own kernels. */
 struct cudnn_cuda *cudnn_cuda_new(struct device *d, const struct cublaslt_host *host)
 {
-	(void)d;
 	(void)host;
+	snprintf(d->no_cudnn, sizeof d->no_cudnn, "the stand-in for CUDA has none");
 	return NULL;
 }
 

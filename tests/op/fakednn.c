@@ -117,6 +117,7 @@ static int desc_destroy(void *d)
 {
 	assert_non_null(d);
 	fake_dnn.alive--;
+	fake_dnn.plans -= ((struct desc *)d)->kind == DNN_PLAN && ((struct desc *)d)->final;
 	mem_free(d);
 	return DNN_OK;
 }
@@ -130,6 +131,7 @@ static int desc_finalize(void *p)
 		for (int64_t k = 0; d->a[i].type == DNN_TYPE_DESCRIPTOR && k < d->a[i].count; k++)
 			assert_true(desc_at(d, d->a[i].name, k)->final);
 	fake_dnn.graphs += d->kind == DNN_GRAPH;
+	fake_dnn.plans += d->kind == DNN_PLAN;
 	d->final = 1;
 	return DNN_OK;
 }

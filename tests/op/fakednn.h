@@ -12,6 +12,7 @@ struct fake_dnn {
 	struct cublaslt_host host;
 	size_t version;
 	int alive;              /* handles and descriptors that exist */
+	int plans;              /* compiled plans that exist */
 	int configs;            /* offered, at most FAKE_CONFIGS; config i has engine 10 + i */
 	int engine_shift;       /* added to the numbers of the engines */
 	int random;             /* mask of configurations whose engine is not deterministic */

@@ -1,5 +1,5 @@
 /* The inner kernels of products with bf16 numbers: AVX-512's, by an emulation of its instructions on any CPU and by the CPU's own where it has them,
- * have the bits of the portable ones. AMX's have those of its order of adding, emulated and by the CPU's own. */
+ * have the bits of the portable ones. AMX's have those of its order of adding, emulated and by the CPU's own, as have whole products by them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -189,18 +189,133 @@ static void tiles_alike(void **state)
 	mem_free(got);
 }
 
+/* A product C = relu(scale * (op(A) B [+ C]) + bias), with the values before relu in aux. A is transposed if `across`. */
+struct whole {
+	struct gemm g;
+	struct compact_panels b;
+	struct gemm_epilogue_f32 ep;
+	float *a, *rows, *columns, *c, *want, *aux; /* rows (M, K) and columns (N, K): both operands as they are rounded */
+	void *data;
+};
+
+enum { GAP = 3 }; /* floats between the rows of A, C and aux, and after them */
+
+/* Set the panels of B, bf16 or int8, and their numbers in w->columns. */
+static void draw_panels(struct whole *w)
+{
+	const struct compact_kernel *q = &compact_portable;
+	int64_t n = w->b.n, k = w->b.k;
+	float *b = room(k * n * 4);
+
+	draw(b, k * n, 8, 0);
+	for (int64_t i = 0; i < k * n; i++) {
+		b[i] = w->b.type == COMPACT_INT8 ? (float)(i * 37 % 255 - 127) : bf16_to_f32(f32_to_bf16(b[i]));
+		w->columns[i % n * k + i / n] = b[i];
+	}
+	for (int64_t chunk = 0; chunk * GEMM_KC < k; chunk++)
+		for (int64_t p = 0; p < compact_panel_count(&w->b); p++) {
+			int64_t len = compact_chunk_len(&w->b, chunk), cols = n - p * NR < NR ? n - p * NR : NR;
+			const float *from = b + chunk * GEMM_KC * n + p * NR;
+			int8_t *to = compact_panel_at(&w->b, chunk, p);
+
+			if (w->b.type == COMPACT_BF16)
+				compact_pack_rows(q, (uint32_t *)(void *)to, from, n, cols, len);
+			for (int64_t i = 0; w->b.type == COMPACT_INT8 && i < len * cols; i++)
+				to[i / cols * NR + i % cols] = (int8_t)from[i / cols * n + i % cols];
+		}
+	mem_free(b);
+}
+
+static struct whole whole_new(int64_t m, int64_t n, int64_t k, enum compact_type type, int across, int accumulate)
+{
+	int64_t lda = (across ? m : k) + GAP, ldc = n + GAP, panels = (n + NR - 1) / NR;
+	struct whole w = {.g = {.ta = across ? GEMM_T : GEMM_N, .m = m, .n = n, .k = k, .lda = lda, .ldc = ldc, .accumulate = accumulate}};
+
+	w.a = room((across ? k : m) * lda * 4);
+	w.rows = room(m * k * 4);
+	w.columns = room(n * k * 4);
+	w.c = room(m * ldc * 4);
+	w.want = room(m * ldc * 4);
+	w.aux = room(m * ldc * 4);
+	w.data = room((k + 1) * panels * NR * 2);
+	w.b = (struct compact_panels){.type = type, .n = n, .k = k, .data = w.data};
+	memset(w.data, 0, (size_t)((k + 1) * panels * NR * 2));
+	draw_panels(&w);
+	draw(w.a, (across ? k : m) * lda, 7, 0);
+	for (int64_t i = 0; i < m * k; i++)
+		w.rows[i] = bf16_to_f32(f32_to_bf16(w.a[across ? i % k * lda + i / k : i / k * lda + i % k]));
+	draw(w.c, m * ldc, 9, 0);
+	memcpy(w.want, w.c, (size_t)(m * ldc) * sizeof *w.c);
+	memcpy(w.aux, w.c, (size_t)(m * ldc) * sizeof *w.c);
+	amx_product(w.want, ldc, w.rows, w.columns, m, n, k, accumulate);
+	return w;
+}
+
+static void whole_free(struct whole *w)
+{
+	mem_free(w->a), mem_free(w->rows), mem_free(w->columns), mem_free(w->c), mem_free(w->want), mem_free(w->aux), mem_free(w->data);
+}
+
+/* Multiply, and compare all of C and aux, gaps too: with an epilogue if `ep`. */
+static void whole_test(const struct compact_kernel *q, struct whole *w, int ep)
+{
+	int64_t m = w->g.m, n = w->g.n, ld = w->g.ldc;
+	float *bias = room(n * 4), *scale = room(n * 4), *aux = room(m * ld * 4);
+	void *own = room((int64_t)compact_own_bytes());
+
+	draw(bias, n, 10, 0);
+	draw(scale, n, 11, 0);
+	memcpy(aux, w->aux, (size_t)(m * ld) * sizeof *aux);
+	w->b.scale = ep ? scale : NULL;
+	w->ep = (struct gemm_epilogue_f32){.bias = bias, .act = GEMM_RELU, .aux = w->aux, .ldaux = ld};
+	for (int64_t i = 0; ep && i < m * ld; i++)
+		if (i % ld < n) {
+			aux[i] = w->want[i] * scale[i % ld];
+			aux[i] += bias[i % ld];
+			w->want[i] = aux[i] < 0 ? 0 : aux[i];
+		}
+	compact_multiply(NULL, q, &w->g, &w->b, w->c, w->a, ep ? &w->ep : NULL, own);
+	if (memcmp(w->c, w->want, (size_t)(m * ld) * sizeof *aux) || memcmp(w->aux, aux, (size_t)(m * ld) * sizeof *aux))
+		fail_msg("%dx%dx%d, type %d, ta %d, accumulate %d, epilogue %d", (int)m, (int)n, (int)w->g.k, (int)w->b.type, (int)w->g.ta,
+		         w->g.accumulate, ep);
+	mem_free(bias);
+	mem_free(scale);
+	mem_free(aux);
+	mem_free(own);
+}
+
+/* Whole products by AMX's tiles, emulated and by the CPU's own: whole and partial tiles, several tasks, panels and chunks of K. */
+static void products_in_order(void **state)
+{
+	static const int64_t shapes[][3] = {{1, 1, 1}, {15, 31, 33}, {32, 32, 32}, {33, 100, 50}, {70, 64, 383}, {200, 33, 64}, {64, 97, 801}};
+	const struct compact_kernel *k[] = {&compact_amx_emulated, &compact_amx};
+
+	(void)state;
+	for (int own = 0; own < (compact_isa() == COMPACT_AMX ? 2 : 1); own++)
+		for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+			for (int way = 0; way < 16; way++) {
+				enum compact_type type = way & 1 ? COMPACT_INT8 : COMPACT_BF16;
+				struct whole w = whole_new(shapes[i][0], shapes[i][1], shapes[i][2], type, way >> 1 & 1, way >> 2 & 1);
+
+				whole_test(k[own], &w, way >> 3);
+				whole_free(&w);
+			}
+}
+
 /* Numbers near 2^-126, infinities and NaN: the tiles do what their emulation does. */
 static void tiles_are_emulated(void **state)
 {
-	float *x = room(K * MR * 4), *y = room(2 * PAIRS * NR * 4), *want = room(MR * NR * 4), *got = room(MR * NR * 4);
-	uint32_t *panel = room(PAIRS * NR * 4);
+	float *x, *y, *want, *got;
+	uint32_t *panel;
 	int zeros = 0, odd = 0;
 
 	(void)state;
 	if (compact_isa() != COMPACT_AMX) {
-		print_message("skipped: this CPU has no AMX\n");
-		goto end;
+		print_message("# skip: this CPU has no AMX\n");
+		skip();
 	}
+	x = room(K * MR * 4), y = room(2 * PAIRS * NR * 4), want = room(MR * NR * 4), got = room(MR * NR * 4);
+	panel = room(PAIRS * NR * 4);
 	for (int turn = 0; turn < 2; turn++) {
 		draw(x, K * MR, 7, turn);
 		draw(y, 2 * PAIRS * NR, 8, turn);
@@ -219,7 +334,6 @@ static void tiles_are_emulated(void **state)
 		}
 	}
 	assert_true(zeros > 0 && odd > 0);
-end:
 	mem_free(x);
 	mem_free(y);
 	mem_free(want);
@@ -229,8 +343,9 @@ end:
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(weaves_alike), cmocka_unit_test(widens_alike), cmocka_unit_test(tiles_alike),
-	                                   cmocka_unit_test(columns_alike), cmocka_unit_test(tiles_are_emulated)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(weaves_alike),      cmocka_unit_test(widens_alike),
+	                                   cmocka_unit_test(tiles_alike),       cmocka_unit_test(columns_alike),
+	                                   cmocka_unit_test(products_in_order), cmocka_unit_test(tiles_are_emulated)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
  * rounded too: 2^-7 of the largest value, as in the gradient of test_emulated_attention.c. */
 #include "tests/op/twinattention.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,7 +217,8 @@ static void graphs(void **state)
 	end();
 }
 
-/* Without a file nothing is timed, and nothing runs in the library. With one the fastest is used, and later runs use the same without timing. */
+/* Without a file nothing is timed, and nothing runs in the library. With one the fastest is used, and later runs use the same without timing. Only
+ * plans that are used stay loaded. */
 static void choices(void **state)
 {
 	(void)state;
@@ -230,6 +232,7 @@ static void choices(void **state)
 		assert_int_equal(again(), 0);
 		attend(SAMPLES, 16);
 		assert_int_equal(fake_dnn.timed, 2 * 3 * 6);
+		assert_int_equal(fake_dnn.plans, swift ? 2 : 0);
 		fake_dnn.swift = 3;
 		assert_int_equal(again(), 2);
 		attend(SAMPLES, 16);
@@ -237,6 +240,7 @@ static void choices(void **state)
 		assert_int_equal(fake_dnn.ran, swift ? 2 : 0);
 		assert_true(!swift || fake_dnn.last == swift);
 		assert_int_equal(fake_dnn.graphs, swift ? 2 : 0);
+		assert_int_equal(fake_dnn.plans, swift ? 2 : 0);
 		fake_dnn.swift = swift;
 	}
 	/* The second configuration is not what it was: our kernels. */
@@ -390,6 +394,7 @@ static void logged(void **state)
 static void failures(void **state)
 {
 	static const char *const none[] = {"libnosuchlibrary.so.1", NULL}, *const wrong[] = {"libm.so.6", NULL};
+	const char *const broken[] = {"libnosuchlibrary.so.1", tuning_path(), "libnosuchlibrary.so", NULL};
 	struct cudnn_library l;
 	struct err e = {0};
 	struct pass a = pass_new(DT_BF16, 1, 16);
@@ -399,6 +404,12 @@ static void failures(void **state)
 	assert_int_equal(e.code, ERR_UNAVAILABLE);
 	assert_non_null(strstr(e.msg, "libnosuchlibrary.so.1"));
 	assert_non_null(strstr(e.msg, "libcudnn9"));
+	assert_non_null(strstr(e.msg, "No such file"));
+	e.code = 0;
+	assert_int_equal(commit_bytes(tuning_path(), "no library", 10, &e), 0);
+	assert_int_equal(cudnn_open(&l, broken, &e), -1);
+	assert_null(dlopen(tuning_path(), RTLD_NOW));
+	assert_non_null(strstr(e.msg, dlerror())); /* the reason of the file that is there */
 	e.code = 0;
 	assert_int_equal(cudnn_open(&l, wrong, &e), -1);
 	assert_non_null(strstr(e.msg, "cudnnGetVersion"));
@@ -419,20 +430,86 @@ static void failures(void **state)
 	end();
 }
 
+/* The scratch that a kernel asks for when a tape is laid out, before there are addresses. */
+static size_t declared(int64_t samples, int grad, int biased)
+{
+	struct pass a = {.samples = samples, .d = 16, .row = 3 * HEADS * 16, .type = DT_BF16};
+	uint16_t first[3 * HEADS * 16];
+	struct array q = part(&a, first, 0), k = part(&a, first, 1), v = part(&a, first, 2), o = whole(&a, first);
+	struct array lse = {NULL, DT_F32, 3, {samples, HEADS, T}, {HEADS * T, T, 1}};
+	struct array bias = {NULL, DT_F32, 4, {samples, HEADS, T, S}, {HEADS * T * S, T * S, S, 1}};
+	struct op_call f = {.nin = 3 + biased, .nout = 2, .in = {q, k, v, bias}, .out = {o, lse}, .device = &device};
+	struct op_call g = {.nin = 6 + biased, .nout = 3, .in = {o, q, k, v, o, lse, bias}, .out = {q, k, v}, .device = &device};
+	struct op_call *c = grad ? &g : &f;
+
+	for (int i = 0; i < OP_IN; i++)
+		c->in[i].data = NULL;
+	for (int i = 0; i < OP_OUT; i++)
+		c->out[i].data = NULL;
+	c->attr.attention.scale = .3;
+	return (grad ? &kernel_attention_grad_cuda : &kernel_attention_cuda)->scratch(c, 1);
+}
+
+/* Room for the library is asked for only where it may run: not without a tuning file, for a bias, or for the sizes that our kernels won. */
+static void room(void **state)
+{
+	size_t own[2][5], all[2][5];
+
+	(void)state;
+	begin();
+	for (int grad = 0; grad < 2; grad++)
+		for (int n = 1; n <= 4; n++)
+			own[grad][n] = declared(n, grad, 0);
+	assert_int_equal(own[0][4], 0);
+	assert_int_equal(own[1][4], 4 * HEADS * T * sizeof(float)); /* the sums of dy * o */
+	again();
+	for (int grad = 0; grad < 2; grad++) {
+		for (int n = 1; n <= 4; n++)
+			all[grad][n] = declared(n, grad, 0);
+		assert_true(all[grad][4] >= own[grad][4] + (64 << 10));
+		assert_int_equal(declared(4, grad, 1), own[grad][4]);
+	}
+	attend(4, 16); /* our kernels are faster */
+	assert_true(fake_dnn.timed && all[1][4] > all[1][2]);
+	assert_int_equal(declared(4, 1, 0) - own[1][4], all[1][2] - own[1][2]);
+	attend(2, 16);
+	attend(1, 16);
+	for (int grad = 0; grad < 2; grad++)
+		for (int n = 1; n <= 4; n++)
+			assert_int_equal(declared(n, grad, 0), own[grad][n]);
+	cudnn_force(device.cudnn, 1);
+	assert_int_equal(declared(4, 1, 0), all[1][4]);
+	cudnn_force(device.cudnn, 0);
+	unlink(tuning_path());
+	again();
+	fake_dnn.swift = 1;
+	attend(4, 16); /* the library is faster */
+	assert_int_equal(declared(4, 1, 0), all[1][4]);
+	again();
+	assert_int_equal(declared(4, 1, 0), all[1][4]);
+	end();
+}
+
 /* Scratch is laid out for the largest batch, and is enough for every smaller one. */
 static void smaller_batches(void **state)
 {
 	(void)state;
+	begin();
+	cudnn_force(device.cudnn, 1);
 	for (int64_t tokens = 16; tokens <= 4096; tokens *= 16)
 		for (int64_t most = 1; most < 200; most++) {
 			struct cudnn_attention p = {.grad = 1, .samples = most, .t = tokens, .s = tokens, .heads = 16, .d = 72};
-			size_t all = cudnn_most_workspace(&p), top = 0;
+			size_t all = cudnn_most_workspace(device.cudnn, &p), top = 0;
 
-			for (p.samples = 1; p.samples <= most; p.samples++)
-				top = cudnn_workspace(&p) > top ? cudnn_workspace(&p) : top;
+			for (p.samples = 1; p.samples <= most; p.samples++) {
+				size_t bytes = cudnn_workspace(device.cudnn, &p);
+
+				top = bytes > top ? bytes : top;
+			}
 			assert_int_equal(all, top);
 			assert_true(tokens == 4096 ? !all : all <= (size_t)(260 << 20));
 		}
+	end();
 }
 
 static struct cudnn_library real;
@@ -485,10 +562,10 @@ static int without_folder(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(graphs),   cmocka_unit_test(choices),         cmocka_unit_test(damaged),       cmocka_unit_test(left),
-	    cmocka_unit_test(refused),  cmocka_unit_test(captured),        cmocka_unit_test(plans),         cmocka_unit_test(logged),
-	    cmocka_unit_test(failures), cmocka_unit_test(smaller_batches), cmocka_unit_test(library_itself)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(graphs), cmocka_unit_test(choices),         cmocka_unit_test(damaged),
+	                                   cmocka_unit_test(left),   cmocka_unit_test(refused),         cmocka_unit_test(captured),
+	                                   cmocka_unit_test(plans),  cmocka_unit_test(logged),          cmocka_unit_test(failures),
+	                                   cmocka_unit_test(room),   cmocka_unit_test(smaller_batches), cmocka_unit_test(library_itself)};
 
 	return cmocka_run_group_tests(tests, in_folder, without_folder);
 }

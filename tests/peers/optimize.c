@@ -52,13 +52,13 @@ int main(int argc, char **argv)
 	s.optimizer = (enum optimizer_kind)kind;
 	failed = move(&p, s.values, 0);
 	state_begin(&s);
-	if (update_init(&u, &s, 1, &loss, 1, &e))
+	if (update_init(&u, &s, 1, &loss, 1, NULL, &e))
 		return 1;
 	plan[PLAN_DECAY] = number[5];
 	for (int64_t i = 0; !failed && i < steps; i++) {
 		failed = move(&p, u.grads, 0);
 		plan[PLAN_LR] = (double)i < number[4] ? number[3] * (double)(i + 1) / number[4] : number[3];
-		update_apply(&u, plan);
+		update_apply(&u, plan, NULL);
 		update_finished(&u, 1);
 	}
 	return failed || move(&p, s.ema, 1) || fclose(stdout);

@@ -16,6 +16,7 @@
 #include "file/commit.h"
 #include "net/model.h"
 #include "net/trunkconfig.h"
+#include "tests/unit/folderhash.h"
 #include "tests/unit/far.h"
 #include "tests/unit/tinyrun.h"
 #include "tests/unit/told.h"
@@ -322,15 +323,6 @@ static void must_run(const struct train_options *o, int far, int threads, struct
 
 	if (run(o, far, threads, w, &e))
 		fail_msg("%s", e.msg);
-}
-
-static void file_hash(const char *folder, const char *name, char hex[65])
-{
-	char *path = path_join(folder, name);
-
-	if (sha256_file(path, hex, NULL, NULL))
-		fail_msg("%s is not there", path);
-	mem_free(path);
 }
 
 /* On other numbers of threads, with recomputation, with device memory, interrupted and resumed: the same bytes, also of a sheet of samples. */

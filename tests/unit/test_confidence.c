@@ -39,16 +39,22 @@ static int tear_down(void **state)
 	return dir_remove(dir, NULL);
 }
 
-static int add(struct confidence *c, int i, const char *route, const char *times, const char *losses, const char *samples, struct err *e)
+static int add_told(struct confidence *c, int i, const char *route, const char *times, const char *losses, const char *samples, const char *told,
+                    struct err *e)
 {
 	char text[1200];
 
 	snprintf(text, sizeof text,
-	         "{\"recipe\": {\"times\": [%s]}, \"inputs\": {\"heldout\": \"%s\"}, \"route\": \"%s\", %s, \"stamp\": {\"inputs\": "
-	         "{\"expert_1/config.json\": \"aa\", \"expert_1/weights\": \"bb\"}}}",
-	         times, samples, route, losses);
+	         "{\"recipe\": {\"times\": [%s]}, \"inputs\": {\"heldout\": \"%s\"}, \"route\": \"%s\", %s, %s \"stamp\": "
+	         "{\"inputs\": {\"expert_1/config.json\": \"aa\", \"expert_1/weights\": \"bb\"}}}",
+	         times, samples, route, losses, told);
 	assert_int_equal(commit_bytes(path, text, strlen(text), NULL), 0);
 	return confidence_add(c, 3, i, path, files, 2, e);
+}
+
+static int add(struct confidence *c, int i, const char *route, const char *times, const char *losses, const char *samples, struct err *e)
+{
+	return add_told(c, i, route, times, losses, samples, "\"told\": \"class\",", e);
 }
 
 static void fill(struct confidence *c)
@@ -148,6 +154,13 @@ static void refusals(void **state)
 			fail_msg("\"%s\" does not say \"%s\"", e.msg, bad[i].part);
 		e = (struct err){0};
 	}
+	assert_int_equal(add_told(&c, 1, "expert:1", "0.25, 0.75", two, SAMPLES, "\"told\": \"nothing\",", &e), -1);
+	assert_int_equal(e.code, ERR_DATA);
+	assert_non_null(strstr(e.msg, "this expert was told nothing and the experts before it the class"));
+	e = (struct err){0};
+	assert_int_equal(add_told(&c, 1, "expert:1", "0.25, 0.75", two, SAMPLES, "", &e), -1);
+	assert_non_null(strstr(e.msg, "is not a result"));
+	e = (struct err){0};
 	assert_int_equal(add(&c, 1, "expert:1", "0.25, 0.75", two, SAMPLES, &e), 0);
 	assert_int_equal(confidence_add(&c, 3, 1, path, changed, 1, &e), -1);
 	assert_non_null(strstr(e.msg, "measured with another expert_1/weights"));

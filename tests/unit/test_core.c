@@ -282,6 +282,24 @@ static void numbers(void **state)
 	assert_int_equal(u, 2048);
 }
 
+static void numbers_are_printed_short(void **state)
+{
+	static const struct {
+		double v;
+		const char *text;
+	} cases[] = {{0, "0"},       {.1, "0.1"}, {16, "16"}, {1e6, "1000000"}, {1e-5, "1e-05"}, {-120, "-120"}, {.1 + .2, "0.30000000000000004"},
+	             {1e20, "1e+20"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char text[F64_TEXT];
+
+		print_f64(text, cases[i].v);
+		assert_string_equal(text, cases[i].text);
+		assert_true(strtod(text, NULL) == cases[i].v);
+	}
+}
+
 static void first_error_wins(void **state)
 {
 	struct err e = {0};
@@ -405,6 +423,7 @@ int main(void)
 	    cmocka_unit_test(sha256_vectors),
 	    cmocka_unit_test(sha256_by_instructions),
 	    cmocka_unit_test(numbers),
+	    cmocka_unit_test(numbers_are_printed_short),
 	    cmocka_unit_test(first_error_wins),
 	    cmocka_unit_test(blocks),
 	    cmocka_unit_test(draws_of_torch),

@@ -425,7 +425,7 @@ static void flow_refusals(void **state)
 	set(&s, "density|full");
 	s.mixture.pull = pull;
 	assert_null(sampler_new(&sm, &e));
-	assert_string_equal(e.msg, "weights by density follow the flow: they need the solver euler, heun, midpoint or rk4");
+	assert_string_equal(e.msg, "weights by density follow the flow: they need one of the solvers euler, heun, midpoint, rk4");
 	sm.solver = (struct solver){.kind = SOLVER_SDE, .steps = 4, .from = 1, .add = {.ancestral = 1}};
 	assert_null(sampler_new(&sm, &e));
 	sm.solver.kind = SOLVER_DOPRI5;

@@ -20,6 +20,7 @@
 #include "diffusion/sampler.h"
 #include "net/trunkconfig.h"
 #include "tests/unit/far.h"
+#include "tests/unit/folderhash.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
 #include "train/trainer.h"
@@ -125,15 +126,6 @@ static void on_step(void *arg, const struct train_step *s)
 		w->stop = 1;
 }
 
-static void file_hash(const char *folder, const char *name, char hex[65])
-{
-	char *path = path_join(folder, name);
-
-	if (sha256_file(path, hex, NULL, NULL))
-		fail_msg("%s is not there", path);
-	mem_free(path);
-}
-
 static struct train_options tiny(const struct net_def *def, const char *out)
 {
 	struct train_options o = tiny_run(def, shards, out);
@@ -173,7 +165,6 @@ static void same_training(const char *name, struct train_options o)
 	const char *weights = o.net.def == &net_dit ? "diffusion_pytorch_model.safetensors" : "model.safetensors";
 	char *near = str_new("%s/cpu/%s", dir, name), *far = str_new("%s/far/%s", dir, name), *cut = str_new("%s/cut/%s", dir, name);
 	struct seen a = {0}, b = {0}, c = {.stop_at = 1};
-	char x[65], y[65];
 
 	o.out = near;
 	train_on(0, o, &a);
@@ -181,21 +172,13 @@ static void same_training(const char *name, struct train_options o)
 	train_on(1, o, &b);
 	assert_int_equal(a.lines, b.lines);
 	assert_true(a.sum == b.sum);
-	file_hash(near, weights, x);
-	file_hash(far, weights, y);
-	assert_string_equal(x, y);
-	file_hash(near, "train/samples-00000008.png", x);
-	file_hash(far, "train/samples-00000008.png", y);
-	assert_string_equal(x, y);
-	file_hash(near, "train/step-00000009/exp_avg_sq.safetensors", x);
-	file_hash(far, "train/step-00000009/exp_avg_sq.safetensors", y);
-	assert_string_equal(x, y);
+	same_file(near, far, weights);
+	same_file(near, far, "train/samples-00000008.png");
+	same_file(near, far, "train/step-00000009/exp_avg_sq.safetensors");
 	o.log_every = 1;
 	o.out = cut;
 	train_on(1, o, &c);
-	file_hash(near, weights, x);
-	file_hash(cut, weights, y);
-	assert_string_equal(x, y);
+	same_file(near, cut, weights);
 	mem_free(near);
 	mem_free(far);
 	mem_free(cut);
@@ -223,7 +206,7 @@ static void trains(void **state)
 static void offloads(void **state)
 {
 	struct train_options o = tiny(&net_dit, NULL);
-	char *near = path_join(dir, "cpu/moments"), *far = path_join(dir, "far/moments"), x[65], y[65];
+	char *near = path_join(dir, "cpu/moments"), *far = path_join(dir, "far/moments");
 	struct seen a = {0}, b = {.stop_at = 1};
 
 	(void)state;
@@ -234,9 +217,7 @@ static void offloads(void **state)
 	o.offload = 2048;
 	o.log_every = 1;
 	train_on(1, o, &b);
-	file_hash(near, "diffusion_pytorch_model.safetensors", x);
-	file_hash(far, "diffusion_pytorch_model.safetensors", y);
-	assert_string_equal(x, y);
+	same_file(near, far, "diffusion_pytorch_model.safetensors");
 	mem_free(near);
 	mem_free(far);
 }
@@ -314,7 +295,7 @@ static void diverges(void **state)
  * run. */
 static void is_lost(void **state)
 {
-	char *whole = path_join(dir, "kept"), *out = path_join(dir, "lost"), x[65], y[65];
+	char *whole = path_join(dir, "kept"), *out = path_join(dir, "lost");
 	struct seen w = {0};
 	int64_t calls = 0;
 
@@ -340,9 +321,7 @@ static void is_lost(void **state)
 			calls = f->calls;
 		device_free(d);
 	}
-	file_hash(whole, "diffusion_pytorch_model.safetensors", x);
-	file_hash(out, "diffusion_pytorch_model.safetensors", y);
-	assert_string_equal(x, y);
+	same_file(whole, out, "diffusion_pytorch_model.safetensors");
 	mem_free(whole);
 	mem_free(out);
 }
@@ -423,13 +402,38 @@ static void is_watched(void **state)
 	mem_free(out);
 }
 
-/* The peak of device memory against the plan. */
+/* Two experts, larger than the routers here. Caller frees the name of their folder. */
+static char *two_experts(void)
+{
+	char *model = path_join(dir, "experts");
+	struct err e = {0};
+
+	for (int k = 0; k < 2; k++) {
+		char *out = str_new("%s/expert_%d", model, k);
+		struct train_options o = tiny(&net_dit, out);
+		struct device *d = device_of(0);
+
+		o.cluster = k;
+		trunk_edit(&o.net)->hidden = 96;
+		o.steps = 1;
+		o.sample_every = 0;
+		if (dir_make(model, &e) || train_run(&o, d, NULL, &e))
+			fail_msg("%s", e.msg);
+		device_free(d);
+		mem_free(out);
+	}
+	return model;
+}
+
+/* The peak of device memory against the plan. The last run learns from experts. */
 static void holds_to_the_plan(void **state)
 {
+	char *experts = two_experts();
+
 	(void)state;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		char *out = str_new("%s/planned-%d", dir, i);
-		struct train_options o = tiny(i == 3 ? &net_router : &net_dit, out);
+		struct train_options o = tiny(i >= 3 ? &net_router : &net_dit, out);
 		struct device *d = device_far(pool);
 		struct device_memory m;
 		struct train_plan p;
@@ -441,14 +445,20 @@ static void holds_to_the_plan(void **state)
 		o.accumulate = i == 1 ? 3 : 1;
 		o.recompute = i == 2;
 		o.sample_every = 0;
+		if (i == 4) {
+			o.experts = experts;
+			o.target.kind = TARGET_MIXTURE;
+		}
 		if (train_plan(&o, d, &p, &e) || train_run(&o, d, NULL, &e))
 			fail_msg("%s", e.msg);
 		d->memory(d, &m);
 		if (fabs((double)p.device / (double)m.peak - 1) > .05)
 			fail_msg("run %d: planned %llu, at most %llu", i, (unsigned long long)p.device, (unsigned long long)m.peak);
+		assert_int_equal(p.experts > 0, i == 4);
 		device_free(d);
 		mem_free(out);
 	}
+	mem_free(experts);
 }
 
 static uint64_t planned(struct train_options o, enum recompute what, int64_t accumulate)
@@ -536,7 +546,7 @@ static void is_too_small(void **state)
  * run with that number. */
 static void takes_the_parts_that_fit(void **state)
 {
-	char *out = path_join(dir, "auto"), *twin = path_join(dir, "auto-twin"), a[65], b[65];
+	char *out = path_join(dir, "auto"), *twin = path_join(dir, "auto-twin");
 	const char *weights = "diffusion_pytorch_model.safetensors";
 	struct seen w = {0};
 	struct train_options o = tiny(&net_dit, out);
@@ -574,9 +584,7 @@ static void takes_the_parts_that_fit(void **state)
 	o.out = twin;
 	w = (struct seen){0};
 	train_on(1, o, &w);
-	file_hash(out, weights, a);
-	file_hash(twin, weights, b);
-	assert_string_equal(a, b);
+	same_file(out, twin, weights);
 	mem_free(out);
 	mem_free(twin);
 }

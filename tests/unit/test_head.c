@@ -124,7 +124,7 @@ static void rows(void **state)
 		const char *rows;
 		int row[K][3], n[K];
 	} cases[] = {
-	    {3, NULL, {{0}, {1}}, {1, 1}},    {3, "2,0", {{2}, {0}}, {1, 1}}, {3, "2,2", {{2}, {2}}, {1, 1}},
+	    {2, NULL, {{0}, {1}}, {1, 1}},    {3, "2,0", {{2}, {0}}, {1, 1}}, {3, "2,2", {{2}, {2}}, {1, 1}},
 	    {3, "new,1", {{1}, {1}}, {1, 1}}, {1, NULL, {{0}, {0}}, {1, 1}},
 	};
 
@@ -246,6 +246,8 @@ static void refusals(void **state)
 		refuse(&o, ERR_USAGE, "--rows");
 	}
 	o.rows = NULL;
+	refuse(&o, ERR_USAGE, "has 3 clusters, and the new router has 2: say with --rows");
+	o.rows = "0,1";
 	trunk_edit(&o.net)->hidden = 32;
 	refuse(&o, ERR_USAGE, "hidden 16, not 32");
 	trunk_edit(&o.net)->hidden = 16;

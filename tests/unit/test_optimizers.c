@@ -46,7 +46,7 @@ static void begin(struct world *w, const struct shape *shape, enum optimizer_kin
 	w->state.optimizer = optimizer;
 	rng_normal(w->state.values, (size_t)w->params.total, 1, RNG_TEST, 0, 0);
 	state_begin(&w->state);
-	assert_int_equal(update_init(&w->update, &w->state, 1, &w->loss, 1, &e), 0);
+	assert_int_equal(update_init(&w->update, &w->state, 1, &w->loss, 1, NULL, &e), 0);
 	update_begin(&w->update, &w->state);
 }
 
@@ -83,7 +83,7 @@ static void one_step(struct world *w, int step)
 
 	gradient(w, step, w->update.grads);
 	w->loss = 1;
-	update_apply(&w->update, plan);
+	update_apply(&w->update, plan, NULL);
 	status = update_finished(&w->update, 1);
 	assert_non_null(status);
 	assert_int_equal(status[STATUS_FINITE], step != SKIPPED);
@@ -237,7 +237,7 @@ static void equal_singular_values(void **state)
 	for (int i = 0; i < 16; i++) /* a permutation: every singular value is 3 */
 		w.update.grads[w.params.v[1].offset + i * 16 + i * 5 % 16] = 3;
 	memcpy(before, w.state.values + w.params.v[1].offset, 256 * sizeof *before);
-	update_apply(&w.update, plan);
+	update_apply(&w.update, plan, NULL);
 	for (int i = 0; i < 256; i++)
 		assert_true(fabs((double)before[i] - (double)w.state.values[w.params.v[1].offset + i] - (i % 16 == i / 16 * 5 % 16) * want) < 2e-6);
 	mem_free(before);
@@ -311,7 +311,7 @@ static void threads_and_resuming(void **state)
 		for (int step = 0; step < STEPS; step++) {
 			if (step == SKIPPED + 1) {
 				update_release(&three.update);
-				assert_int_equal(update_init(&three.update, &three.state, 1, &three.loss, 1, &e), 0);
+				assert_int_equal(update_init(&three.update, &three.state, 1, &three.loss, 1, NULL, &e), 0);
 				update_begin(&three.update, &three.state);
 			}
 			one_step(&one, step);

@@ -284,13 +284,18 @@ static uint64_t takes(const char *name, enum compact_type bulk)
 	char *path = path_join(dir, name);
 	struct err e = {0};
 	struct model *m = model_find(path, 1, COMPACT_NONE, d, NULL, &e);
-	uint64_t bytes;
+	uint64_t bytes, weights, work, then;
 
 	if (!m)
 		fail_msg("%s", e.msg);
 	bytes = model_takes(m, bulk);
+	model_needs(m, &weights, &work);
 	if (model_load(m, NULL, NULL, &e))
 		fail_msg("%s", e.msg);
+	assert_int_equal(weights, model_takes(m, COMPACT_F32));
+	model_needs(m, &weights, &then); /* of the tape that runs */
+	assert_true(work > 0);
+	assert_int_equal(work, then);
 	if (bulk == COMPACT_F32) /* in addition: gaps and whole panels */
 		assert_true((uint64_t)model_bytes(m) >= bytes && (uint64_t)model_bytes(m) < bytes + 4096);
 	model_free(m);

@@ -249,6 +249,7 @@ static void profiled(void **state)
 {
 	enum { RUNS = 5 };
 	struct op_profile far[OP_COUNT], cpu[OP_COUNT];
+	struct op_call attention = {0};
 	struct profile *p[2];
 	struct str table = {0};
 	struct pair q;
@@ -282,6 +283,18 @@ static void profiled(void **state)
 	profile_table(p[0], add_line, &table);
 	assert_non_null(strstr(str_text(&table), "\nLINEAR "));
 	assert_non_null(strstr(str_text(&table), "\nall "));
+	str_release(&table);
+	q.with.device->no_cudnn[0] = 'W';
+	profile_table(p[0], add_line, &table);
+	assert_null(strstr(str_text(&table), "cuDNN"));
+	str_release(&table);
+	profile_add(p[0], OP_ATTENTION, &attention, 1, 1);
+	profile_table(p[0], add_line, &table);
+	assert_non_null(strstr(str_text(&table), "\nattention ran without cuDNN: W\n"));
+	str_release(&table);
+	q.with.device->no_cudnn[0] = 0;
+	profile_table(p[0], add_line, &table);
+	assert_null(strstr(str_text(&table), "cuDNN"));
 	str_release(&table);
 	profile_shapes(p[0], add_line, &table);
 	assert_non_null(strstr(str_text(&table), " 7x6:f32 5x6:f32 5:f32 -> 7x5:f32\n"));

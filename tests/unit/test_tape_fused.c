@@ -1,5 +1,5 @@
 /* tape: where the derivative of an activation becomes part of the product before it (LINEAR_DX), and where it must not. The gradients must have the
- * bits of a tape that copies the activation's output, which keeps them apart. */
+ * bits of a tape that copies the activation's output, which keeps them apart. Where a norm takes in the GATE before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -266,9 +266,44 @@ static void in_networks(void **state)
 	}
 }
 
+/* The GATEs that stay, with a norm of their sum, and a node between the two that writes to the memory of input `written` of the GATE. 3: of another
+ * tensor. */
+static int gates_left(int written)
+{
+	const int64_t shape[3] = {CAPACITY, 3, 5};
+	struct tape *t = tape_new(DT_F32, CAPACITY);
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct tensor *x[4], *from = tape_input(t, DT_F32, 3, shape, TAPE_BATCHED), *to, *sum;
+	int left = 0;
+
+	d->gated_norms = 1; /* nothing is run */
+	for (int k = 0; k < 4; k++)
+		x[k] = op_copy(t, from);
+	sum = op_gate(t, x[0], x[1], x[2]);
+	to = tensor_view(t, x[written], 3, shape, x[written]->stride, 0, 1);
+	node_one(t, OP_COPY, 1, &from, to, NULL);
+	tape_keep(t, op_norm(t, sum, NULL, NULL, NORM_LAYER, 1e-5, 0));
+	tape_keep(t, to);
+	tape_layout(t, d, NULL);
+	for (int i = 0; i < t->nnodes; i++)
+		left += t->node[i].op == OP_GATE && t->node[i].live;
+	tape_free(t);
+	device_free(d);
+	return left;
+}
+
+/* A norm that takes in a GATE reads what the GATE reads, only later. */
+static void gate_inputs(void **state)
+{
+	(void)state;
+	for (int written = 0; written < 4; written++)
+		if (gates_left(written) != (written < 3))
+			fail_msg("input %d is overwritten before the norm: %d gates are left", written, gates_left(written));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(in_small_graphs), cmocka_unit_test(in_networks)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(in_small_graphs), cmocka_unit_test(in_networks), cmocka_unit_test(gate_inputs)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 
 static void names(void **state)
 {
-	static const char *const good[] = {"cluster", "error:0.25", "regret", "mixture"};
+	static const char *const good[] = {"cluster", "error:0.1", "regret", "mixture"};
 	static const char *const bad[] = {"", "errors", "error:0", "error:-1", "error:1,2", "regret:1", "mixture "};
 	struct router_target t;
 	struct err e = {0};

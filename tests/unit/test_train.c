@@ -450,6 +450,13 @@ static void refusals(void **state)
 	p = o;
 	p.lr = 0;
 	expect(p, ERR_USAGE, "learning rate");
+	p = tiny(&net_router, out);
+	p.target.kind = TARGET_MIXTURE;
+	expect(p, ERR_USAGE, "--experts");
+	p.experts = "/nonexistent";
+	expect(p, ERR_NOINPUT, "/nonexistent");
+	p.dropout = .1;
+	expect(p, ERR_USAGE, "--dropout");
 	p = o;
 	p.condition = CONDITION_CLASS;
 	expect(p, ERR_DATA, "class");

@@ -1,0 +1,276 @@
+/* Collective calls over exchanges between two ranks. */
+#include "comm/comm.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/clock.h"
+#include "core/mem.h"
+
+struct comm {
+	const struct comm_engine *engine;
+	int rank, size;
+	double timeout, seconds;
+	uint64_t sent;
+	int failed, together;
+};
+
+int comm_rank(const struct comm *c)
+{
+	return c ? c->rank : 0;
+}
+
+int comm_size(const struct comm *c)
+{
+	return c ? c->size : 1;
+}
+
+const char *comm_engine_name(const struct comm *c)
+{
+	return c ? c->engine->name : "none";
+}
+
+uint64_t comm_sent(const struct comm *c)
+{
+	return c ? c->sent : 0;
+}
+
+double comm_seconds(const struct comm *c)
+{
+	return c ? c->seconds : 0;
+}
+
+struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, struct err *e)
+{
+	struct comm *c = mem_zalloc(1, sizeof *c);
+	char why[COMM_ENGINE_WHY] = "";
+
+	*c = (struct comm){.engine = engine, .timeout = timeout};
+	if (engine->start(&c->rank, &c->size, why)) {
+		err_set(e, ERR_UNAVAILABLE, "cannot join the other ranks by %s: %s", engine->name, why);
+		mem_free(c);
+		return NULL;
+	}
+	if (c->size & (c->size - 1)) {
+		err_set(e, ERR_USAGE, "%d ranks: the number of ranks must be a power of two, so that their sums do not depend on it", c->size);
+		engine->stop();
+		mem_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+struct comm *comm_open(const char *engine_path, double timeout, struct err *e)
+{
+	void *library = dlopen(engine_path, RTLD_NOW | RTLD_GLOBAL); /* Open MPI opens parts of its own that look for its symbols */
+	const struct comm_engine *engine = library ? dlsym(library, COMM_ENGINE_SYMBOL) : NULL;
+
+	if (!engine) {
+		err_set(e, ERR_UNAVAILABLE, "several ranks were started, and MPI's engine cannot be loaded: %s", dlerror());
+		return NULL;
+	}
+	if (engine->version != COMM_ENGINE_VERSION) {
+		err_set(e, ERR_UNAVAILABLE, "%s is of another build of ddm", engine_path);
+		return NULL;
+	}
+	return comm_open_engine(engine, timeout, e);
+}
+
+void comm_abort(struct comm *c, int code)
+{
+	c->engine->end(code);
+}
+
+/* Wait for the exchange with `peer`. The first tries are made at once, because most exchanges between processes of a machine take microseconds; then
+ * the processor is left to others between two tries. */
+static int wait_for(struct comm *c, int peer, struct err *e)
+{
+	enum { AT_ONCE = 200, SHORT_NS = 20000, LONG_NS = 500000, SHORT_TRIES = 2000 };
+	double since = clock_seconds();
+	char why[COMM_ENGINE_WHY] = "";
+	int rc;
+
+	for (int64_t tries = 0; !(rc = c->engine->done(why)); tries++) {
+		struct timespec t = {.tv_nsec = tries < SHORT_TRIES ? SHORT_NS : LONG_NS};
+
+		if (tries < AT_ONCE)
+			continue;
+		nanosleep(&t, NULL);
+		if (clock_seconds() - since > c->timeout) {
+			c->failed = 1;
+			return err_set(e, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)", peer, c->timeout);
+		}
+	}
+	if (rc < 0) {
+		c->failed = 1;
+		return err_set(e, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
+	}
+	return 0;
+}
+
+/* Send to and receive from `peer`, in pieces, because MPI counts bytes in an int. */
+static int exchange(struct comm *c, int peer, const char *out, size_t out_bytes, char *in, size_t in_bytes, struct err *e)
+{
+	const size_t piece = 1 << 30, most = out_bytes > in_bytes ? out_bytes : in_bytes;
+	char why[COMM_ENGINE_WHY] = "";
+
+	for (size_t at = 0; at < most; at += piece) {
+		size_t send = at < out_bytes ? out_bytes - at : 0, receive = at < in_bytes ? in_bytes - at : 0;
+
+		send = send < piece ? send : piece;
+		receive = receive < piece ? receive : piece;
+		if (c->engine->begin(peer, send ? out + at : NULL, send, receive ? in + at : NULL, receive, why)) {
+			c->failed = 1;
+			return err_set(e, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
+		}
+		if (wait_for(c, peer, e))
+			return -1;
+	}
+	c->sent += out_bytes;
+	return 0;
+}
+
+/* A range of elements, and its halves by a bit of the rank. */
+struct range {
+	int64_t lo, hi;
+};
+
+static struct range half_of(struct range r, int upper)
+{
+	int64_t mid = r.lo + (r.hi - r.lo + 1) / 2;
+
+	return upper ? (struct range){mid, r.hi} : (struct range){r.lo, mid};
+}
+
+/* The range that `rank` holds after `levels` halvings of n elements. */
+static struct range range_at(int64_t n, int rank, int levels)
+{
+	struct range r = {0, n};
+
+	for (int l = 0; l < levels; l++)
+		r = half_of(r, rank >> l & 1);
+	return r;
+}
+
+static size_t bytes_of(struct range r)
+{
+	return (size_t)(r.hi - r.lo) * sizeof(float);
+}
+
+static int sum_ranks(struct comm *c, float *x, int64_t n, float *scratch, struct err *e)
+{
+	int levels = 0;
+
+	while (1 << levels < c->size)
+		levels++;
+	for (int l = 0; l < levels; l++) {
+		struct range mine = range_at(n, c->rank, l + 1), other = half_of(range_at(n, c->rank, l), !(c->rank >> l & 1));
+
+		if (exchange(c, c->rank ^ (1 << l), (char *)(x + other.lo), bytes_of(other), (char *)scratch, bytes_of(mine), e))
+			return -1;
+		for (int64_t i = 0; i < mine.hi - mine.lo; i++)
+			x[mine.lo + i] += scratch[i];
+	}
+	for (int l = levels - 1; l >= 0; l--) {
+		struct range mine = range_at(n, c->rank, l + 1), other = half_of(range_at(n, c->rank, l), !(c->rank >> l & 1));
+
+		if (exchange(c, c->rank ^ (1 << l), (char *)(x + mine.lo), bytes_of(mine), (char *)(x + other.lo), bytes_of(other), e))
+			return -1;
+	}
+	return 0;
+}
+
+int comm_sum(struct comm *c, float *x, int64_t n, float *scratch, struct err *e)
+{
+	double since = clock_seconds();
+	int rc = c ? sum_ranks(c, x, n, scratch, e) : 0;
+
+	if (c)
+		c->seconds += clock_seconds() - since;
+	return rc;
+}
+
+/* At level l a rank holds the bytes of the 2^l ranks whose numbers differ from its own in the last l bits. */
+static int gather_ranks(struct comm *c, char *all, size_t bytes, struct err *e)
+{
+	for (int held = 1; held < c->size; held *= 2) {
+		int mine = c->rank / held * held, other = mine ^ held;
+
+		if (exchange(c, c->rank ^ held, all + (size_t)mine * bytes, (size_t)held * bytes, all + (size_t)other * bytes, (size_t)held * bytes,
+		             e))
+			return -1;
+	}
+	return 0;
+}
+
+int comm_gather(struct comm *c, void *all, size_t bytes, struct err *e)
+{
+	double since = clock_seconds();
+	int rc = c ? gather_ranks(c, all, bytes, e) : 0;
+
+	if (c)
+		c->seconds += clock_seconds() - since;
+	return rc;
+}
+
+/* A binomial tree: at each level the ranks that have the bytes send them to as many that do not. */
+static int share_ranks(struct comm *c, void *x, size_t bytes, struct err *e)
+{
+	for (int have = 1; have < c->size; have *= 2) {
+		if (c->rank < have && exchange(c, c->rank + have, x, bytes, NULL, 0, e))
+			return -1;
+		if (c->rank >= have && c->rank < 2 * have && exchange(c, c->rank - have, NULL, 0, x, bytes, e))
+			return -1;
+	}
+	return 0;
+}
+
+int comm_share(struct comm *c, void *x, size_t bytes, struct err *e)
+{
+	double since = clock_seconds();
+	int rc = c ? share_ranks(c, x, bytes, e) : 0;
+
+	if (c)
+		c->seconds += clock_seconds() - since;
+	return rc;
+}
+
+int comm_agree(struct comm *c, int rc, struct err *e)
+{
+	struct err *all;
+
+	if (!c)
+		return rc;
+	all = mem_zalloc((size_t)c->size, sizeof *all);
+	if (rc)
+		all[c->rank] = *e;
+	*e = (struct err){0};
+	rc = comm_gather(c, all, sizeof *all, e);
+	for (int r = 0; r < c->size && !rc; r++)
+		if (all[r].code) {
+			c->together = 1;
+			rc = err_set(e, all[r].code, "rank %d: %.900s", r, all[r].msg);
+		}
+	mem_free(all);
+	return rc;
+}
+
+int comm_has_failed_together(const struct comm *c)
+{
+	return c && c->together;
+}
+
+void comm_close(struct comm *c)
+{
+	char all[4096] = {0};
+
+	if (!c)
+		return;
+	if (!c->failed && c->size <= (int)sizeof all)
+		comm_gather(c, all, 1, NULL);
+	if (c->failed)
+		comm_abort(c, ERR_UNAVAILABLE);
+	c->engine->stop();
+	mem_free(c);
+}

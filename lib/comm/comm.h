@@ -1,0 +1,57 @@
+/* Several processes, the ranks, that train one network together. Every rank holds the whole network and computes the gradient of its share of each
+ * batch; the shares are then added.
+ *
+ * Sums are the same bytes for any number of ranks. The gradients of the parts of a batch are added as a binary tree over the parts' index
+ * (train/update.h). With a number of ranks that is a power of two, each with a power of two of consecutive parts, a rank adds its own parts as the
+ * lower levels of that tree, and comm_sum adds the upper ones: at level l ranks r and r XOR 2^l exchange halves of what they still sum, and each adds
+ * one half. Then the halves are gathered in the reverse order. A rank sends and receives 2 (R - 1) / R of the vector in all, like a ring.
+ * MPI_Allreduce and NCCL's sums promise no such order.
+ *
+ * Calls are collective: every rank makes the same calls in the same order with the same sizes. They fail with ERR_UNAVAILABLE, naming the rank, when
+ * a rank has not answered within the time limit; then the communicator is of no more use, and the process should end by comm_abort. */
+#ifndef DDM_COMM_COMM_H
+#define DDM_COMM_COMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm/engine.h"
+#include "core/err.h"
+
+struct comm;
+
+/* Join the ranks that were started together with this process, by the engine in a shared object. timeout: seconds that a rank may take to answer.
+ * ERR_UNAVAILABLE if the engine cannot be loaded or started. ERR_USAGE if the number of ranks is no power of two. Leave with comm_close. */
+struct comm *comm_open(const char *engine_path, double timeout, struct err *e);
+/* The same by an engine that is loaded and has not been started. */
+struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, struct err *e);
+/* Waits until all ranks have come here. NULL is allowed. */
+void comm_close(struct comm *c);
+/* End all ranks, this one with the exit status `code`. Does not return. */
+void comm_abort(struct comm *c, int code) __attribute__((noreturn));
+
+/* NULL is one rank alone, for these and for the collective calls below. */
+int comm_rank(const struct comm *c);
+int comm_size(const struct comm *c);
+const char *comm_engine_name(const struct comm *c); /* "none" for NULL */
+
+/* x[i] becomes the sum of x[i] over all ranks, added by the tree above. scratch has room for (n + 1) / 2 numbers. */
+int comm_sum(struct comm *c, float *x, int64_t n, float *scratch, struct err *e);
+
+/* Every rank gets the `bytes` of all of them, in order: all + r * bytes holds those of rank r. On entry the caller's own are at their place. */
+int comm_gather(struct comm *c, void *all, size_t bytes, struct err *e);
+
+/* Every rank gets the bytes of rank 0. */
+int comm_share(struct comm *c, void *x, size_t bytes, struct err *e);
+
+/* Every rank says whether it has failed: rc is 0, or negative and e holds the error. If any has, all fail: 0, or -1 and e is the error of the first
+ * that failed, beginning with "rank R: ". Then all know it, and leave by comm_close. Without other ranks it returns rc and leaves e alone. */
+int comm_agree(struct comm *c, int rc, struct err *e);
+/* Whether the last comm_agree failed. */
+int comm_has_failed_together(const struct comm *c);
+
+/* Bytes sent so far by this rank, and the seconds spent in collective calls. */
+uint64_t comm_sent(const struct comm *c);
+double comm_seconds(const struct comm *c);
+
+#endif

@@ -1,0 +1,29 @@
+/* What lib/comm asks of the library that moves bytes between ranks. The engine for MPI is a shared object of its own (lib/comm/mpi/engine.c), which
+ * is loaded only in a process that was started as one of several ranks: no program is linked with MPI, and none starts slower because of it. */
+#ifndef DDM_COMM_ENGINE_H
+#define DDM_COMM_ENGINE_H
+
+#include <stddef.h>
+
+enum { COMM_ENGINE_VERSION = 1, COMM_ENGINE_WHY = 200 };
+
+/* Functions return 0, or -1 with the reason in why (COMM_ENGINE_WHY bytes). One thread calls them. */
+struct comm_engine {
+	int version; /* COMM_ENGINE_VERSION */
+	const char *name;
+	/* Join the other ranks. */
+	int (*start)(int *rank, int *size, char *why);
+	/* Begin to send to `peer` and to receive from it; either size may be 0. At most one exchange is under way. `done` asks whether it has
+	 * ended: 1 yes, 0 no, -1 it failed. */
+	int (*begin)(int peer, const void *out, size_t out_bytes, void *in, size_t in_bytes, char *why);
+	int (*done)(char *why);
+	/* Leave the other ranks, once all of them are ready to. */
+	void (*stop)(void);
+	/* End all ranks at once, this process with `code`. Does not return. */
+	__attribute__((noreturn)) void (*end)(int code);
+};
+
+/* The one symbol of an engine's shared object. */
+#define COMM_ENGINE_SYMBOL "ddm_comm_engine"
+
+#endif

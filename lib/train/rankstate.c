@@ -1,0 +1,150 @@
+/* A training by several ranks (comm/comm.h): what they must agree on, and what rank 0 tells the others. Rank 0 alone holds the lock, reads and writes
+ * checkpoints, the log and the result. */
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "core/version.h"
+#include "config.h"
+#include "train/run.h"
+
+int is_first_rank(const struct trainer *r)
+{
+	return comm_rank(r->o->comm) == 0;
+}
+
+int64_t rank_parts(const struct train_options *o)
+{
+	return o->accumulate / comm_size(o->comm);
+}
+
+int ranks_check(const struct train_options *o, struct err *e)
+{
+	int64_t ranks = comm_size(o->comm), parts = o->accumulate / ranks;
+
+	if (ranks > 1 && !o->accumulate)
+		return err_set(e, ERR_USAGE, "--accumulate auto: several ranks need the number of parts itself, the same on each");
+	if (ranks == 1 || (o->accumulate % ranks == 0 && !(parts & (parts - 1))))
+		return 0;
+	return err_set(e, ERR_USAGE, "--accumulate %lld: on %lld ranks the number of parts must be %lld times a power of two",
+	               (long long)o->accumulate, (long long)ranks, (long long)ranks);
+}
+
+/* Say how this rank differs from rank 0, if it does. */
+static void say_difference(const struct trainer *r, const char *build, const char *stamp, struct err *e)
+{
+	struct str what = {0};
+
+	if (strcmp(build, DDM_VERSION "\n" DDM_BUILD) != 0)
+		err_set(e, ERR_EXISTS, "this is another build of ddm than rank 0's");
+	else if (strcmp(stamp, r->stamp) != 0)
+		err_set(e, ERR_EXISTS, "started with other options or inputs than rank 0: %s",
+		        run_differs(r->stamp, stamp, &what) ? what.p : "its stamp");
+	str_release(&what);
+}
+
+/* Rank 0 shares a text. Caller frees with mem_free. */
+static int share_text(struct comm *c, const char *mine, char **text, struct err *e)
+{
+	uint64_t n = strlen(mine) + 1;
+
+	if (comm_share(c, &n, sizeof n, e))
+		return -1;
+	*text = mem_zalloc(n, 1);
+	if (comm_rank(c) == 0)
+		memcpy(*text, mine, n);
+	return comm_share(c, *text, n, e);
+}
+
+int ranks_agree(struct trainer *r, struct err *e)
+{
+	struct comm *c = r->o->comm;
+	char *build = NULL, *stamp = NULL;
+	struct err own = {0};
+	int rc;
+
+	if (!c)
+		return 0;
+	rc = share_text(c, DDM_VERSION "\n" DDM_BUILD, &build, e) || share_text(c, r->stamp, &stamp, e) ? -1 : 0;
+	if (!rc)
+		say_difference(r, build, stamp, &own);
+	if (!rc && comm_agree(c, own.code ? -1 : 0, &own))
+		rc = err_set(e, own.code, "%s", own.msg);
+	mem_free(build);
+	mem_free(stamp);
+	return rc;
+}
+
+int ranks_share_done(struct comm *c, int done, struct err *e)
+{
+	int32_t all = done;
+
+	if (!c)
+		return done;
+	return comm_agree(c, done < 0 ? -1 : 0, e) || comm_share(c, &all, sizeof all, e) ? -1 : all;
+}
+
+int ranks_any(struct comm *c, int mine, int *any, struct err *e)
+{
+	char *all = mem_zalloc((size_t)comm_size(c), 1);
+	int rc;
+
+	all[comm_rank(c)] = (char)mine;
+	rc = comm_gather(c, all, 1, e);
+	*any = 0;
+	for (int i = 0; i < comm_size(c); i++)
+		*any |= all[i];
+	mem_free(all);
+	return rc;
+}
+
+/* An array in the device's memory. */
+static int share_arena(struct device *d, struct comm *c, float *x, int64_t n, struct err *e)
+{
+	size_t bytes = (size_t)n * sizeof *x;
+	float *host;
+	int rc;
+
+	if (d->host)
+		return comm_share(c, x, bytes, e);
+	if (!(host = mem_try(bytes, 1, "weights of rank 0", e)))
+		return -1;
+	if (comm_rank(c) == 0)
+		device_get(d, host, x, bytes);
+	rc = comm_share(c, host, bytes, e);
+	if (!rc && comm_rank(c))
+		device_put(d, x, host, bytes);
+	mem_free(host);
+	return rc;
+}
+
+int ranks_share_state(struct trainer *r, struct err *e)
+{
+	struct train_state *s = &r->state;
+	struct comm *c = r->o->comm;
+	int64_t total = s->params->total, trainable = s->params->trainable;
+	struct {
+		int64_t step, updates, skipped_in_a_row, best_step, loss_count, line_step;
+		double best_loss, lr_squares, loss_sum;
+	} n = {s->step, s->updates, s->skipped_in_a_row, s->best_step, s->loss_count, s->line_step, s->best_loss, s->lr_squares, s->loss_sum};
+
+	if (!c)
+		return 0;
+	if (comm_share(c, &n, sizeof n, e) || share_arena(r->device, c, s->values, total, e) || share_arena(r->device, c, s->ema, total, e) ||
+	    (s->best && share_arena(r->device, c, s->best, total, e)))
+		return -1;
+	if (s->offload ? comm_share(c, s->m, (size_t)trainable * sizeof *s->m, e) || comm_share(c, s->v, (size_t)trainable * sizeof *s->v, e)
+	               : share_arena(r->device, c, s->m, trainable, e) || share_arena(r->device, c, s->v, trainable, e))
+		return -1;
+	s->step = n.step;
+	s->updates = n.updates;
+	s->skipped_in_a_row = n.skipped_in_a_row;
+	s->best_step = n.best_step;
+	s->loss_count = n.loss_count;
+	s->line_step = n.line_step;
+	s->best_loss = n.best_loss;
+	s->lr_squares = n.lr_squares;
+	s->loss_sum = n.loss_sum;
+	return 0;
+}

@@ -1,0 +1,318 @@
+/* Collective calls of ranks, over sockets between child processes: sums in the order of one binary tree, copies, failures. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "comm/comm.h"
+#include "core/mem.h"
+#include "core/rng.h"
+
+enum { MOST = 8 };
+
+/* The engine of this test: rank `me` of `ranks`, with a socket to each other rank. */
+static int me, ranks, to[MOST];
+
+static struct {
+	int peer;
+	const char *out;
+	char *in;
+	size_t send, receive;
+} pending;
+
+static int start(int *rank, int *size, char *why)
+{
+	(void)why;
+	*rank = me;
+	*size = ranks;
+	return 0;
+}
+
+static int begin(int peer, const void *out, size_t out_bytes, void *in, size_t in_bytes, char *why)
+{
+	(void)why;
+	pending.peer = peer;
+	pending.out = out;
+	pending.in = in;
+	pending.send = out_bytes;
+	pending.receive = in_bytes;
+	return 0;
+}
+
+static int done(char *why)
+{
+	ssize_t n;
+
+	if (pending.send && (n = send(to[pending.peer], pending.out, pending.send, MSG_NOSIGNAL)) > 0) {
+		pending.out += n;
+		pending.send -= (size_t)n;
+	}
+	if (pending.receive && (n = recv(to[pending.peer], pending.in, pending.receive, 0)) > 0) {
+		pending.in += n;
+		pending.receive -= (size_t)n;
+	} else if (pending.receive && (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))) {
+		snprintf(why, COMM_ENGINE_WHY, "its socket is closed");
+		return -1;
+	}
+	return !pending.send && !pending.receive;
+}
+
+static void stop(void)
+{
+}
+
+__attribute__((noreturn)) static void end(int code)
+{
+	_exit(code);
+}
+
+static const struct comm_engine sockets = {
+    .version = COMM_ENGINE_VERSION, .name = "sockets", .start = start, .begin = begin, .done = done, .stop = stop, .end = end};
+
+/* Run fn on n ranks, each a process; statuses in status[n]. */
+static void on_ranks(int n, double timeout, int (*fn)(struct comm *c), int *status)
+{
+	int pair[MOST][MOST][2];
+	pid_t pid[MOST];
+
+	ranks = n;
+	for (int a = 0; a < n; a++)
+		for (int b = a + 1; b < n; b++)
+			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair[a][b]), 0);
+	for (int r = 0; r < n; r++) {
+		pid[r] = fork();
+		assert_true(pid[r] >= 0);
+		if (!pid[r]) {
+			struct err e = {0};
+			struct comm *c;
+
+			me = r;
+			for (int a = 0; a < n; a++)
+				for (int b = a + 1; b < n; b++) {
+					if (a == r)
+						to[b] = pair[a][b][0];
+					else
+						close(pair[a][b][0]);
+					if (b == r)
+						to[a] = pair[a][b][1];
+					else
+						close(pair[a][b][1]);
+				}
+			c = comm_open_engine(&sockets, timeout, &e);
+			_exit(c ? fn(c) : e.code);
+		}
+	}
+	for (int a = 0; a < n; a++)
+		for (int b = a + 1; b < n; b++) {
+			close(pair[a][b][0]);
+			close(pair[a][b][1]);
+		}
+	for (int r = 0; r < n; r++) {
+		int s;
+
+		assert_int_equal(waitpid(pid[r], &s, 0), pid[r]);
+		status[r] = WIFEXITED(s) ? WEXITSTATUS(s) : 128 + WTERMSIG(s);
+	}
+}
+
+static void all_end_with(int n, int code, int (*fn)(struct comm *c))
+{
+	int status[MOST];
+
+	on_ranks(n, 30, fn, status);
+	for (int r = 0; r < n; r++)
+		assert_int_equal(status[r], code);
+}
+
+static const int64_t lengths[] = {0, 1, 2, 7, 4096, 100003};
+
+static float number(int rank, int64_t i)
+{
+	return (float)(rng_uniform(5, RNG_SHUFFLE, (uint64_t)rank, (uint64_t)i, 0) - .3) * (float)(1 << (i % 20));
+}
+
+/* The sum over ranks [r, r + n), as a binary tree. */
+static float tree(int r, int n, int64_t i)
+{
+	return n == 1 ? number(r, i) : tree(r, n / 2, i) + tree(r + n / 2, n / 2, i);
+}
+
+static int sums(struct comm *c)
+{
+	struct err e = {0};
+
+	for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+		int64_t n = lengths[l];
+		float *x = mem_alloc((size_t)(n + 1) * sizeof *x), *scratch = mem_alloc((size_t)(n + 2) / 2 * sizeof *x);
+		uint64_t before = comm_sent(c), most = (uint64_t)(2 * n + 64) * sizeof *x;
+
+		for (int64_t i = 0; i < n; i++)
+			x[i] = number(comm_rank(c), i);
+		x[n] = 42;
+		if (comm_sum(c, x, n, scratch, &e) || x[n] != 42)
+			return 1;
+		for (int64_t i = 0; i < n; i++) {
+			float want = tree(0, comm_size(c), i);
+
+			if (memcmp(&x[i], &want, sizeof want) != 0)
+				return 2;
+		}
+		if (comm_sent(c) - before > most) /* 2 (R - 1) / R of the vector */
+			return 3;
+		mem_free(x);
+		mem_free(scratch);
+	}
+	comm_close(c);
+	return 0;
+}
+
+static void sum_is_a_tree(void **state)
+{
+	(void)state;
+	all_end_with(1, 0, sums);
+	all_end_with(2, 0, sums);
+	all_end_with(4, 0, sums);
+	all_end_with(8, 0, sums);
+}
+
+static int copies(struct comm *c)
+{
+	struct err e = {0};
+	char text[40] = "", all[MOST][16];
+
+	if (!comm_rank(c))
+		snprintf(text, sizeof text, "from rank 0");
+	if (comm_share(c, text, sizeof text, &e) || strcmp(text, "from rank 0") != 0)
+		return 1;
+	snprintf(all[comm_rank(c)], sizeof *all, "r%d", comm_rank(c));
+	if (comm_gather(c, all, sizeof *all, &e))
+		return 2;
+	for (int r = 0; r < comm_size(c); r++) {
+		char want[16];
+
+		snprintf(want, sizeof want, "r%d", r);
+		if (strcmp(all[r], want) != 0)
+			return 3;
+	}
+	comm_close(c);
+	return 0;
+}
+
+static void share_and_gather(void **state)
+{
+	(void)state;
+	all_end_with(2, 0, copies);
+	all_end_with(8, 0, copies);
+}
+
+/* Ranks 2 and 3 fail: all have the error of rank 2, and leave together. */
+static int disagree(struct comm *c)
+{
+	struct err e = {0};
+	int rc = comm_rank(c) >= 2 ? err_set(&e, ERR_DATA + comm_rank(c) - 2, "no shards for %d", comm_rank(c)) : 0;
+
+	if (!comm_agree(c, rc, &e) || !comm_has_failed_together(c) || e.code != ERR_DATA || strcmp(e.msg, "rank 2: no shards for 2") != 0)
+		return 1;
+	comm_close(c);
+	return 0;
+}
+
+static int agree(struct comm *c)
+{
+	struct err e = {0};
+
+	if (comm_agree(c, 0, &e) || e.code || comm_has_failed_together(c))
+		return 1;
+	comm_close(c);
+	return 0;
+}
+
+static void failures_are_shared(void **state)
+{
+	(void)state;
+	all_end_with(4, 0, disagree);
+	all_end_with(4, 0, agree);
+}
+
+/* Rank 1 ends; rank 0 names it. */
+static int lose_one(struct comm *c)
+{
+	struct err e = {0};
+	char all[2] = {0};
+
+	if (comm_rank(c) == 1)
+		return 9;
+	if (!comm_gather(c, all, 1, &e) || e.code != ERR_UNAVAILABLE || strcmp(e.msg, "rank 1 is lost: its socket is closed") != 0)
+		return 1;
+	comm_abort(c, ERR_UNAVAILABLE);
+}
+
+/* Rank 1 does not answer in time. */
+static int wait_in_vain(struct comm *c)
+{
+	struct err e = {0};
+	char all[2] = {0};
+
+	if (comm_rank(c) == 1)
+		sleep(2);
+	if (comm_rank(c) == 1)
+		return 9;
+	if (!comm_gather(c, all, 1, &e) || e.code != ERR_UNAVAILABLE || strcmp(e.msg, "rank 1 has not answered for 0.2 s (--comm-timeout)") != 0)
+		return 1;
+	comm_close(c); /* no exchange is tried, and the process ends */
+	return 2;
+}
+
+static void a_rank_is_lost(void **state)
+{
+	int status[MOST];
+
+	(void)state;
+	on_ranks(2, 30, lose_one, status);
+	assert_int_equal(status[0], ERR_UNAVAILABLE);
+	on_ranks(2, .2, wait_in_vain, status);
+	assert_int_equal(status[0], ERR_UNAVAILABLE);
+}
+
+static int never(struct comm *c)
+{
+	(void)c;
+	return 0;
+}
+
+static void three_are_refused(void **state)
+{
+	(void)state;
+	all_end_with(3, ERR_USAGE, never);
+}
+
+static void alone(void **state)
+{
+	struct err e = {0};
+	float x = 3;
+
+	(void)state;
+	assert_int_equal(comm_rank(NULL), 0);
+	assert_int_equal(comm_size(NULL), 1);
+	assert_int_equal(comm_sum(NULL, &x, 1, NULL, &e) || comm_gather(NULL, &x, 4, &e) || comm_share(NULL, &x, 4, &e), 0);
+	assert_true(x == 3);
+	assert_int_equal(comm_agree(NULL, -1, &e), -1);
+	comm_close(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(sum_is_a_tree),       cmocka_unit_test(share_and_gather),
+	                                   cmocka_unit_test(failures_are_shared), cmocka_unit_test(a_rank_is_lost),
+	                                   cmocka_unit_test(three_are_refused),   cmocka_unit_test(alone)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -37,15 +37,18 @@ struct worker {
 };
 
 static _Thread_local int inside = -1; /* worker id while running tasks */
+static _Thread_local const struct pool *inside_pool;
 
 static void drain(struct pool *p, int id)
 {
 	int64_t t;
 
 	inside = id;
+	inside_pool = p;
 	while ((t = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->tasks)
 		p->fn(p->arg, t, id);
 	inside = -1;
+	inside_pool = NULL;
 }
 
 #if defined(__x86_64__)
@@ -151,7 +154,7 @@ void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task,
 	if (tasks <= 0)
 		return;
 	if (!p || p->threads == 1 || tasks == 1 || inside >= 0) {
-		int id = inside >= 0 ? inside : 0;
+		int id = p && inside_pool == p ? inside : 0; /* another pool's memory may not have room for so many workers */
 
 		for (int64_t t = 0; t < tasks; t++)
 			fn(arg, t, id);

@@ -17,8 +17,8 @@ int pool_threads(const struct pool *p);
 
 /* Call fn(arg, task, worker) for every task in [0, tasks), each exactly once, and return when all are done. `worker` is in
  * [0, pool_threads) and no two concurrent calls share it: use it to pick scratch memory, never to pick work. Tasks start in
- * increasing order. Calls from inside fn run serially on the same worker. p may be NULL: serial, worker 0. One caller at a
- * time. */
+ * increasing order. Calls from inside fn run serially on the same worker; its number is 0 if they are for another pool. p may be NULL: serial,
+ * worker 0. One caller at a time. */
 void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg);
 
 /* Report the progress of later passes on this pool to `progress`, which is borrowed; NULL: no reports. */

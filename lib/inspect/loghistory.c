@@ -132,7 +132,25 @@ static struct log_column *column_add(struct loghistory *h, const char *name)
 	return c;
 }
 
-/* Put the numbers of an object into the last line; those of an object in it under "outer.inner". */
+static void put_numbers(struct loghistory *h, json_t *o, const char *outer);
+
+/* The numbers of objects that each have a time t, under "outer.t.inner". */
+static void put_by_time(struct loghistory *h, json_t *times, const char *outer)
+{
+	for (size_t i = 0; i < json_array_size(times); i++) {
+		json_t *o = json_array_get(times, i);
+		const json_t *t = json_object_get(o, "t");
+		char *name;
+
+		if (!json_is_number(t))
+			continue;
+		name = str_new("%s.%g", outer, json_number_value(t));
+		put_numbers(h, o, name);
+		mem_free(name);
+	}
+}
+
+/* Put the numbers of an object into the last line; those of an object in it under "outer.inner". The time of a list by time is in the name alone. */
 static void put_numbers(struct loghistory *h, json_t *o, const char *outer)
 {
 	const char *key;
@@ -143,7 +161,9 @@ static void put_numbers(struct loghistory *h, json_t *o, const char *outer)
 
 		if (json_is_object(v) && !*outer) {
 			put_numbers(h, v, name);
-		} else if ((json_is_number(v) || json_is_null(v)) && strcmp(name, "step") != 0) {
+		} else if (json_is_array(v) && !*outer) {
+			put_by_time(h, v, name);
+		} else if ((json_is_number(v) || json_is_null(v)) && strcmp(name, "step") != 0 && !(*outer && !strcmp(key, "t"))) {
 			struct log_column *c = column_named(h, name);
 
 			c = c ? c : column_add(h, name);

@@ -10,7 +10,7 @@
 
 enum { LONGEST_LINE = 1 << 26 };
 
-/* The last "val_by_time" in the log; caller json_decref()s it. A last line without newline that cannot be parsed is ignored: a killed process left
+/* The last "val_by_time" with an accuracy in the log; caller json_decref()s it. A last line without newline that cannot be parsed is ignored: a killed process left
  * it. NULL and *e on failure. */
 static json_t *last_validation(FILE *f, const char *path, struct sha256 *hash, struct err *e)
 {
@@ -30,7 +30,7 @@ static json_t *last_validation(FILE *f, const char *path, struct sha256 *hash, s
 		if (!o && n > 1 && line[n - 1] == '\n')
 			rc = err_set(e, ERR_DATA, "%s:%lld: not a line of JSON", path, (long long)number);
 		v = json_object_get(o, "val_by_time");
-		if (v) {
+		if (json_object_get(json_array_get(v, 0), "accuracy")) {
 			json_decref(found);
 			found = json_incref(v);
 		}
@@ -40,7 +40,8 @@ static json_t *last_validation(FILE *f, const char *path, struct sha256 *hash, s
 		rc = err_errno(e, "%s: read", path);
 	mem_free(line);
 	if (!rc && !json_array_size(found))
-		rc = err_set(e, ERR_DATA, "%s: has no \"val_by_time\": it is not the log of a router, or the run had no validation", path);
+		rc =
+		    err_set(e, ERR_DATA, "%s: no \"val_by_time\" has an accuracy: it is not the log of a router, or the run had no validation", path);
 	if (!rc)
 		return found;
 	json_decref(found);

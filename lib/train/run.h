@@ -10,6 +10,7 @@
 #include "train/checkpointwriter.h"
 #include "train/frozen.h"
 #include "train/state.h"
+#include "train/stepdetail.h"
 #include "train/trainer.h"
 #include "train/trainlog.h"
 #include "train/update.h"
@@ -57,6 +58,7 @@ struct trainer {
 	double peak, flops_per_sample;
 	double mark;    /* clock at the last log line of this process */
 	int64_t marked; /* the step of that line */
+	struct step_detail detail;
 	double last_norm;
 	double save_s; /* the longest that a checkpoint took; until one is written, an estimate */
 	int64_t asked; /* the step of a checkpoint that hooks->save asked for and that is not complete yet; 0: none */
@@ -164,8 +166,8 @@ struct held_state {
 /* Run weights (total) on the held-out samples, each at `passes` times, with fixed noise, and call see for each state in order. */
 int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void *arg, const struct held_state *s), void *arg, struct err *e);
 
-/* Mean loss of the averaged weights on fixed noise of held-out samples; for a router also the accuracy, and calibration by time,
- * as a JSON object in *detail (may be NULL; caller json_decref()s). */
+/* Mean loss of the averaged weights on fixed noise of held-out samples. *detail (detail may be NULL; caller json_decref()s) becomes the loss by time,
+ * of a router with accuracy and calibration (train/tally.h). */
 int validate(struct trainer *r, double *loss, json_t **detail, struct err *e);
 
 /* Write OUT/train/samples-N.png with the averaged weights: samples of an expert; for a router its noised inputs, shown as negatives where it

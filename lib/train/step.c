@@ -17,6 +17,12 @@ static int validated_at(const struct trainer *r, int64_t step)
 	return r->held && (step == r->steps || due(step, r->validate_every));
 }
 
+/* Whether a line of the log follows a step. */
+static int logged_at(const struct trainer *r, int64_t step)
+{
+	return step == r->steps || validated_at(r, step) || due(step, r->o->log_every);
+}
+
 /* Loss and gradient of one batch, on the device. */
 static int batch_gradient(struct trainer *r, const struct batch *b, struct err *e)
 {
@@ -46,6 +52,7 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 		device_range(r->device, "backward");
 		tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
 		device_range_end(r->device);
+		step_detail_put(&r->detail, r->device, r->state.step, at, r->part, r->noised.t, b->index + at, tape_data(r->loss.tape, r->loss.loss));
 		r->data_s += t1 - t0;
 		r->forward_s += t2 - t1;
 		r->backward_s += clock_seconds() - t2;
@@ -71,7 +78,7 @@ static int apply(struct trainer *r, struct err *e)
 	int rc;
 
 	device_range(r->device, "optimizer");
-	rc = update_apply(&r->update, plan, e);
+	rc = update_apply(&r->update, plan, logged_at(r, r->state.step + 1) ? r->state.step : -1, e);
 	device_range_end(r->device);
 	r->state.step += !rc;
 	return rc;
@@ -123,6 +130,7 @@ static int account(struct trainer *r, int all, struct err *e)
 		s->skipped_in_a_row = (int64_t)y[STATUS_SKIPPED_IN_A_ROW];
 		s->lr_squares = y[STATUS_LR_SQUARES];
 		r->last_norm = y[STATUS_NORM];
+		log_spike(r, step, y[STATUS_FINITE] != 0, y[STATUS_LOSS] / (double)r->o->batch);
 		if (y[STATUS_FINITE] != 0) {
 			s->loss_sum += y[STATUS_LOSS] / (double)r->o->batch;
 			s->loss_count++;

@@ -84,6 +84,13 @@ static void log_device(struct trainer *r, json_t *o, struct train_step *s)
 	train_warn(r, line);
 }
 
+/* Takes over v, which may be NULL. */
+static void put_if(json_t *o, const char *key, json_t *v)
+{
+	if (v)
+		json_object_set_new(o, key, v);
+}
+
 void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 {
 	double now = clock_seconds(), seconds = now - r->mark;
@@ -127,6 +134,8 @@ void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 		r->comm_s = comm_seconds(r->o->comm);
 		r->comm_bytes = comm_sent(r->o->comm);
 	}
+	put_if(o, "loss_by_time", step_detail_by_time(&r->detail));
+	put_if(o, "grad_norm_by_block", block_norms_json(&r->update.blocks, step - 1));
 	log_device(r, o, &s);
 	put_line(r, o);
 	if (r->hooks && r->hooks->step)
@@ -136,6 +145,29 @@ void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 	r->state.loss_count = 0;
 	r->state.line_step = r->marked = step;
 	r->mark = clock_seconds();
+}
+
+void log_spike(struct trainer *r, int64_t step, int finite, double loss)
+{
+	const struct step_detail *s = &r->detail;
+	json_t *o = step_detail_take(&r->detail, step - 1, finite, loss, r->last_norm), *samples;
+	int64_t worst[SPIKE_SAMPLES], from = (step - 1) % DETAIL_STEPS * s->n;
+	int n;
+
+	if (!o)
+		return;
+	samples = json_array();
+	n = step_detail_worst(s, step - 1, worst);
+	for (int i = 0; i < n; i++) {
+		int64_t at = from + worst[i];
+
+		json_array_append_new(samples, json_pack("{s:o, s:f, s:o}", "key", jsonio_text(dataset_key(r->data, s->index[at])), "t",
+		                                         (double)s->t[at], "loss", jsonio_real((double)s->loss[at])));
+	}
+	json_object_set_new(o, "event", json_string("spike"));
+	json_object_set_new(o, "at", json_integer(step));
+	json_object_set_new(o, "samples", samples);
+	put_line(r, o);
 }
 
 void log_unsaved(struct trainer *r, int64_t step, const char *why)

@@ -1,16 +1,35 @@
-/* Counts how well a router's probabilities fit the labels of held-out samples. validate.c calls it. */
+/* Adds losses by time, and counts how well a router's probabilities fit the labels of held-out samples. */
 #include "train/tally.h"
 
 #include <math.h>
 
 #include "core/jsonio.h"
 
+int time_losses_add(struct time_losses *y, double t, double loss)
+{
+	int b = t >= 1 ? TALLY_TIMES - 1 : t > 0 ? (int)(t * TALLY_TIMES) : 0;
+
+	y->n[b]++;
+	y->loss[b] += loss;
+	return b;
+}
+
+json_t *time_losses_json(const struct time_losses *y)
+{
+	json_t *a = json_array();
+
+	for (int b = 0; b < TALLY_TIMES; b++)
+		if (y->n[b])
+			json_array_append_new(a, json_pack("{s:f, s:I, s:o}", "t", (b + .5) / TALLY_TIMES, "n", (json_int_t)y->n[b], "loss",
+			                                   jsonio_real(y->loss[b] / (double)y->n[b])));
+	return a;
+}
+
 void tally_add(struct tally *y, double t, const float *logits, int64_t k, int32_t label, double loss)
 {
-	int b = (int)(t * TALLY_TIMES), c, best = 0;
+	int b = time_losses_add(&y->by, t, loss), c, best = 0;
 	double sum = 0, p;
 
-	b = b < TALLY_TIMES ? b : TALLY_TIMES - 1;
 	for (int64_t i = 1; i < k; i++)
 		if (logits[i] > logits[best])
 			best = (int)i;
@@ -19,9 +38,7 @@ void tally_add(struct tally *y, double t, const float *logits, int64_t k, int32_
 	p = sum >= 1 ? 1 / sum : 0; /* the logits of a diverged network may be NaN */
 	c = (int)(p * TALLY_BINS);
 	c = c < TALLY_BINS ? c : TALLY_BINS - 1;
-	y->n[b]++;
 	y->right[b] += best == label;
-	y->loss[b] += loss;
 	y->confidence[b][c] += p;
 	y->hits[b][c] += best == label;
 }
@@ -41,7 +58,7 @@ static double samples(const struct tally *y)
 	int64_t n = 0;
 
 	for (int b = 0; b < TALLY_TIMES; b++)
-		n += y->n[b];
+		n += y->by.n[b];
 	return (double)n;
 }
 
@@ -50,7 +67,7 @@ double tally_loss(const struct tally *y)
 	double sum = 0;
 
 	for (int b = 0; b < TALLY_TIMES; b++)
-		sum += y->loss[b];
+		sum += y->by.loss[b];
 	return sum / samples(y);
 }
 
@@ -65,16 +82,19 @@ double tally_ece(const struct tally *y)
 
 json_t *tally_json(const struct tally *y)
 {
-	json_t *a = json_array();
+	json_t *a = time_losses_json(&y->by);
+	size_t i = 0;
 
 	for (int b = 0; b < TALLY_TIMES; b++) {
-		double n = (double)y->n[b];
+		double n = (double)y->by.n[b];
+		json_t *o;
 
-		if (!y->n[b])
+		if (!y->by.n[b])
 			continue;
-		json_array_append_new(a, json_pack("{s:f, s:I, s:o, s:f, s:f, s:i}", "t", (b + .5) / TALLY_TIMES, "n", (json_int_t)y->n[b], "loss",
-		                                   jsonio_real(y->loss[b] / n), "accuracy", (double)y->right[b] / n, "ece", error_of(y, b) / n,
-		                                   "ece_bins", (int)TALLY_BINS));
+		o = json_array_get(a, i++);
+		json_object_set_new(o, "accuracy", json_real((double)y->right[b] / n));
+		json_object_set_new(o, "ece", json_real(error_of(y, b) / n));
+		json_object_set_new(o, "ece_bins", json_integer(TALLY_BINS));
 	}
 	return a;
 }

@@ -224,7 +224,8 @@ static int allocate(struct trainer *r, struct err *e)
 		return -1;
 	r->state.optimizer = r->o->optimizer;
 	if (noised_init(&r->noised, r->device, r->part, &r->net, r->objective.def.loss, e) ||
-	    update_init(&r->update, &r->state, r->parts, tape_data(r->loss.tape, r->loss.loss), r->part, r->o->comm, e) || put_loss_seeds(r, e))
+	    update_init(&r->update, &r->state, r->parts, tape_data(r->loss.tape, r->loss.loss), r->part, r->o->comm, e) || put_loss_seeds(r, e) ||
+	    step_detail_init(&r->detail, r->device, r->parts * r->part, e))
 		return -1;
 	tape_bind_bf16(r->loss.tape, r->state.rounded);
 	tape_bind(r->loss.tape, r->loss.dloss, r->dloss);
@@ -313,6 +314,7 @@ static void release(struct trainer *r)
 	state_release(&r->state);
 	noised_release(&r->noised);
 	update_release(&r->update);
+	step_detail_release(&r->detail, r->device);
 	r->device->release(r->device, r->dloss);
 	params_release(&r->params);
 	frozen_free(r->frozen);

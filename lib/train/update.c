@@ -116,7 +116,7 @@ int update_init(struct update *u, const struct train_state *s, int64_t parts, co
 {
 	*u = (struct update){
 	    .device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .comm = comm, .n = s->params->trainable};
-	if (allocate(u, parts, e) || allocate_ranks(u, e) || make_lanes(u, s->offload, e) ||
+	if (allocate(u, parts, e) || block_norms_init(&u->blocks, s->device, s->params, e) || allocate_ranks(u, e) || make_lanes(u, s->offload, e) ||
 	    (s->optimizer == OPTIMIZER_MUON && muon_init(&u->muon, s->device, s->params, e)) || put_mask(u, s->params, e))
 		return -1;
 	u->plan = u->vectors;
@@ -157,6 +157,7 @@ void update_release(struct update *u)
 	for (size_t i = 0; i < sizeof u->tree / sizeof *u->tree; i++)
 		d->release(d, u->tree[i]);
 	muon_release(&u->muon);
+	block_norms_release(&u->blocks, d);
 	if (!d->host)
 		mem_free(u->host_grads);
 	mem_free(u->scratch_sum);
@@ -333,6 +334,8 @@ static void submit_change(struct update *u, int64_t last)
 	    .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
 
 	(void)last;
+	if (u->number >= 0)
+		block_norms_submit(&u->blocks, u->device, u->grads, u->scratch, u->number);
 	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
 	device_run(u->device, OP_RATES, &rates, NULL);
 	if (u->range)
@@ -385,19 +388,20 @@ void update_part(struct update *u, int64_t i)
 		submit_part(u, i);
 }
 
-int update_apply(struct update *u, const double *plan, struct err *e)
+int update_apply(struct update *u, const double *plan, int64_t number, struct err *e)
 {
 	struct device *d = u->device;
 	int64_t at = (u->first + u->count) % UPDATE_AHEAD;
 
 	assert(u->count < UPDATE_AHEAD);
+	u->number = number;
 	device_put(d, u->plan, plan, PLAN_COUNT * sizeof *plan);
 	if (u->comm) { /* the exchange with other ranks is no work of the device, so it is between two submissions */
 		submit_sum(u, u->parts - 1);
 		if (sum_ranks(u, e))
 			return -1;
 		submit_change(u, 0);
-	} else if (keeps_graphs(u) && !u->range) /* a graph cannot hold copies from the host, which offloaded moments need */
+	} else if (keeps_graphs(u) && !u->range && number < 0) /* a graph cannot hold copies from or to the host */
 		submit_or_launch(u, &u->whole, submit_whole, u->parts - 1);
 	else
 		submit_whole(u, u->parts - 1);

@@ -7,8 +7,9 @@
 #include "kernels/optimizer.h"
 #include "train/muonupdate.h"
 #include "train/state.h"
+#include "train/stepdetail.h"
 
-enum { UPDATE_AHEAD = 4 /* most steps submitted whose status has not been read */ };
+enum { UPDATE_AHEAD = DETAIL_STEPS /* most steps submitted whose status has not been read */ };
 
 /* Buffers on the device for the moments of one range, and events: copied in, used, copied back. */
 struct update_lane {
@@ -43,6 +44,8 @@ struct update {
 	int64_t n;     /* trainable */
 	int64_t range; /* elements whose moments are on the device at a time; 0: all */
 	struct update_lane lane[UPDATE_LANES];
+	struct block_norms blocks;
+	int64_t number;   /* of the step, if its norms by block are wanted; -1: they are not */
 	struct muon muon; /* no parameters, unless the optimizer is Muon */
 	double *seen;     /* (UPDATE_AHEAD, STATUS_COUNT), host copies of the status */
 	void *event[UPDATE_AHEAD];
@@ -65,9 +68,10 @@ void update_begin(struct update *u, const struct train_state *s);
 /* After part i, unless it is the last: add its losses to the step's, and add its gradient, in u->grads, to the tree. */
 void update_part(struct update *u, int64_t i);
 
-/* After the last part: the same, then the sum over the ranks and the optimizer by `plan` (PLAN_COUNT). Waits only for other ranks, and if the status
- * of UPDATE_AHEAD steps has not been read. ERR_UNAVAILABLE if a rank is lost. */
-int update_apply(struct update *u, const double *plan, struct err *e);
+/* After the last part: the same, then the sum over the ranks and the optimizer by `plan` (PLAN_COUNT); and, unless `number` is -1, the norms of the
+ * gradient by block, as those of the step of this number. Waits only for other ranks, and if the status of UPDATE_AHEAD steps has not been read.
+ * ERR_UNAVAILABLE if a rank is lost. */
+int update_apply(struct update *u, const double *plan, int64_t number, struct err *e);
 
 /* Status (STATUS_COUNT, borrowed until the next call) of the oldest submitted step not yet read; STATUS_LOSS is the sum over the batch. NULL if
  * there is none, or, without `wait`, if that step has not finished. */

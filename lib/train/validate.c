@@ -113,6 +113,7 @@ int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void 
 struct validation {
 	int64_t k; /* clusters of a classifier; else 0 */
 	double sum;
+	struct time_losses by; /* without a classifier */
 	struct tally tally;
 };
 
@@ -123,6 +124,8 @@ static void add_state(void *arg, const struct held_state *s)
 	v->sum += s->loss;
 	if (v->k)
 		tally_add(&v->tally, s->t, s->logits, v->k, s->label, s->loss);
+	else
+		time_losses_add(&v->by, s->t, s->loss);
 }
 
 int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
@@ -133,6 +136,6 @@ int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
 		return -1;
 	*loss = v.sum / (double)r->validations;
 	if (detail)
-		*detail = v.k ? tally_json(&v.tally) : NULL;
+		*detail = v.k ? tally_json(&v.tally) : time_losses_json(&v.by);
 	return 0;
 }

@@ -105,7 +105,7 @@ static void run_once(void *arg)
 	objective_noise(&s->objective, &s->noised, &s->loss, s->batch, &(struct clean){.x0 = s->x0, .label = s->label, .cluster = s->label}, 1,
 	                (uint64_t)++s->step, 0);
 	tape_run(s->loss.tape, s->batch, 0, s->loss.end);
-	update_apply(&s->update, plan, NULL);
+	update_apply(&s->update, plan, -1, NULL);
 	update_finished(&s->update, 1);
 }
 

@@ -75,7 +75,7 @@ check_exit 66 "a folder without a log" ddm-plot loss bare
 check_err "what is looked for is named" 'neither train.jsonl nor expert_K/train.jsonl'
 check_exit 66 "a folder without a router" ddm-plot -y accuracy router bare
 check_exit 65 "a log of no router" ddm-plot -y accuracy router train.jsonl
-check_err "is told" 'no "val_by_time"'
+check_err "is told" 'no "val_by_time" has an accuracy: it is not the log of a router'
 check_exit 2 "nothing of a router" ddm-plot -y loss router w.jsonl
 check_err "what there is, is named" 'weight, entropy or accuracy'
 (echo '{"step":1' && cat model/router/train.jsonl) >damaged.jsonl

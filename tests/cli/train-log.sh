@@ -13,6 +13,17 @@ check "a run nobody disturbs" $long -o whole s
 check_out "its lines" "7 14 20 21 28 35 40 42 49 56 60" sh -c "sed -n 's/^{\"step\":\([0-9]*\),.*/\1/p' whole/train.jsonl | paste -sd ' '"
 check_grep "carry the seconds since the start" '^{"step":7,.*"seconds":[0-9]+\.[0-9e+-]+,' whole/train.jsonl
 
+# The squares of the blocks' norms add up to that of the gradient's; the samples by time are those of the steps since the last line.
+if command -v jq >/dev/null; then
+	check "the norm of each block's gradient" jq -se 'map(select(.step and .event == null)) | length == 11 and all(.[]; (.grad_norm_by_block | has("blocks.0") and has("x_embedder")) and
+		((.grad_norm_by_block | map(. * .) | add | sqrt) / .grad_norm - 1 | fabs < 1e-6))' whole/train.jsonl
+	check "the loss by time" jq -se '[map(select(.step and .event == null))[] | [.step, (.loss_by_time | map(.n) | add), (.loss_by_time | (map(.n * .loss) | add) / (map(.n) | add)) / .loss]] |
+		. as $l | all(range(length); $l[.][1] == 8 * ($l[.][0] - (if . > 0 then $l[. - 1][0] else 0 end)) and ($l[.][2] - 1 | fabs < 1e-5))' whole/train.jsonl
+	check "validation by time" jq -se 'map(select(.val_by_time)) | length == 3 and all(.[]; (.val_by_time | (map(.n * .loss) | add) / (map(.n) | add)) / .val_loss - 1 | fabs < 1e-5)' whole/train.jsonl
+else
+	skip "the details of a line" "no jq"
+fi
+
 # Interrupted at a step at which no checkpoint is due, then killed while one is written, after later lines of the log were written
 held broken samples-00000020 $long -o broken s
 kill -TERM $pid

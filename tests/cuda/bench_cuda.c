@@ -480,7 +480,7 @@ static void step_once(void *arg)
 	                (uint64_t)++s->step, 0);
 	tape_run(s->loss.tape, s->batch, 0, s->loss.forward_end);
 	tape_run(s->loss.tape, s->batch, s->loss.forward_end, s->loss.end);
-	update_apply(&s->update, plan, NULL);
+	update_apply(&s->update, plan, -1, NULL);
 	heard(s, update_finished(&s->update, 0));
 }
 

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 	for (int64_t i = 0; !failed && i < steps; i++) {
 		failed = move(&p, u.grads, 0);
 		plan[PLAN_LR] = (double)i < number[4] ? number[3] * (double)(i + 1) / number[4] : number[3];
-		update_apply(&u, plan, NULL);
+		update_apply(&u, plan, -1, NULL);
 		update_finished(&u, 1);
 	}
 	return failed || move(&p, s.ema, 1) || fclose(stdout);

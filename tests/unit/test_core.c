@@ -172,6 +172,54 @@ static void pool_runs_each_task_once(void **state)
 	assert_int_equal(t.hits[2], 1);
 }
 
+struct nested {
+	struct pool *outer, *inner;
+	_Atomic int within, wrong;
+};
+
+static void count_other(void *arg, int64_t task, int worker)
+{
+	struct nested *n = arg;
+
+	(void)task;
+	n->wrong += worker != 0;
+}
+
+static void count_same(void *arg, int64_t task, int worker)
+{
+	int *of = arg;
+
+	(void)task;
+	*of = worker;
+}
+
+static void nest(void *arg, int64_t task, int worker)
+{
+	struct nested *n = arg;
+	int same = -1;
+
+	(void)task;
+	pool_run(n->outer, 2, count_same, &same);
+	n->wrong += same != worker;
+	pool_run(NULL, 2, count_other, n);
+	pool_run(n->inner, 2, count_other, n);
+	n->within |= 1 << worker;
+}
+
+/* Scratch for a loop without a pool, or with a pool of one, has room for one worker, whichever worker of another pool runs the loop. */
+static void pool_numbers_nested_workers(void **state)
+{
+	struct nested n = {.outer = pool_new(4, NULL), .inner = pool_new(1, NULL)};
+
+	(void)state;
+	for (int round = 0; round < 10000 && n.within != 15; round++)
+		pool_run(n.outer, 16, nest, &n);
+	assert_int_equal(n.within, 15);
+	assert_int_equal(n.wrong, 0);
+	pool_free(n.inner);
+	pool_free(n.outer);
+}
+
 /* Memory is zeroed and aligned below and above the size from which large pages are used. An impossible size is an error. */
 static void blocks(void **state)
 {
@@ -419,6 +467,7 @@ int main(void)
 	    cmocka_unit_test(permutations),
 	    cmocka_unit_test(uniforms_cover),
 	    cmocka_unit_test(pool_runs_each_task_once),
+	    cmocka_unit_test(pool_numbers_nested_workers),
 	    cmocka_unit_test(held_out_keys),
 	    cmocka_unit_test(sha256_vectors),
 	    cmocka_unit_test(sha256_by_instructions),

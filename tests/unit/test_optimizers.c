@@ -83,7 +83,7 @@ static void one_step(struct world *w, int step)
 
 	gradient(w, step, w->update.grads);
 	w->loss = 1;
-	update_apply(&w->update, plan, NULL);
+	update_apply(&w->update, plan, -1, NULL);
 	status = update_finished(&w->update, 1);
 	assert_non_null(status);
 	assert_int_equal(status[STATUS_FINITE], step != SKIPPED);
@@ -237,7 +237,7 @@ static void equal_singular_values(void **state)
 	for (int i = 0; i < 16; i++) /* a permutation: every singular value is 3 */
 		w.update.grads[w.params.v[1].offset + i * 16 + i * 5 % 16] = 3;
 	memcpy(before, w.state.values + w.params.v[1].offset, 256 * sizeof *before);
-	update_apply(&w.update, plan, NULL);
+	update_apply(&w.update, plan, -1, NULL);
 	for (int i = 0; i < 256; i++)
 		assert_true(fabs((double)before[i] - (double)w.state.values[w.params.v[1].offset + i] - (i % 16 == i / 16 * 5 % 16) * want) < 2e-6);
 	mem_free(before);

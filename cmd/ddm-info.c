@@ -7,16 +7,18 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "inspect/describe.h"
+#include "inspect/samplediff.h"
 
-static int as_json;
+static int as_json, diff;
 static struct facts_options want;
 
 static const struct option options[] = {
     {.name = "--check",
      .value = &want.check,
      .help = "read everything and verify it: hashes, end marks, numbers, pixels",
-     OPTION_ALWAYS,
+     .when = {{USE_AGAINST, "--diff"}},
      .was = "-c"},
+    {.name = "--diff", .value = &diff, .help = "compare two sets of samples by key; exit with 1 if they differ", OPTION_ALWAYS},
     {.name = "--full", .letter = 'f', .value = &want.full, .help = "list all tensors, arrays, keys, shards; whole hashes", OPTION_ALWAYS},
     {.name = "--json", .letter = 'j', .value = &as_json, .help = "print one line of JSON an operand", OPTION_ALWAYS},
     {0},
@@ -59,11 +61,36 @@ static void print(json_t *o, const struct err *e)
 	info_print(o, want.full);
 }
 
+/* Compare the two operands. The exit status: 0 if they are equal, 1 if they differ, or that of the error. */
+static int compare(int n, char **operand)
+{
+	json_t *o = json_object();
+	struct err e = {0};
+	int64_t differ = 0;
+	int status;
+
+	cmd_allow_files();
+	if (n != 2) {
+		err_set(&e, ERR_USAGE, "--diff compares two operands, and there %s %d", n == 1 ? "is" : "are", n);
+	} else {
+		json_object_set_new(o, "file", jsonio_text(operand[1]));
+		json_object_set_new(o, "kind", json_string("difference"));
+		json_object_set_new(o, "from", jsonio_text(operand[0]));
+		if (!samplediff(o, operand[0], operand[1], &differ, &e) || as_json)
+			print(o, &e);
+	}
+	json_decref(o);
+	status = cmd_end(&e);
+	return status ? status : differ > 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct err first = {0};
 	int n = cmd_start(&program, argc, argv, 1, -1);
 
+	if (diff)
+		return compare(n, argv + 1);
 	for (int i = 1; i <= n; i++) {
 		json_t *o = json_object();
 		struct err e = {0};

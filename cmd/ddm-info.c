@@ -6,10 +6,13 @@
 #include "cmd/infotext.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
 #include "inspect/describe.h"
 #include "inspect/samplediff.h"
+#include "inspect/trail.h"
 
-static int as_json, diff;
+static int as_json, diff, trace;
 static struct facts_options want;
 
 static const struct option options[] = {
@@ -19,6 +22,10 @@ static const struct option options[] = {
      .when = {{USE_AGAINST, "--diff"}},
      .was = "-c"},
     {.name = "--diff", .value = &diff, .help = "compare two sets of samples by key; exit with 1 if they differ", OPTION_ALWAYS},
+    {.name = "--trace",
+     .value = &trace,
+     .help = "follow a picture of ddm-sample back to its sources: FILE [NUMBER] [PLACE...]",
+     .when = {{USE_AGAINST, "--diff --check"}}},
     {.name = "--full", .letter = 'f', .value = &want.full, .help = "list all tensors, arrays, keys, shards; whole hashes", OPTION_ALWAYS},
     {.name = "--json", .letter = 'j', .value = &as_json, .help = "print one line of JSON an operand", OPTION_ALWAYS},
     {0},
@@ -84,6 +91,22 @@ static int compare(int n, char **operand)
 	return status ? status : differ > 0;
 }
 
+/* Follow the first operand. A number after it that names no file is that of a picture in a tar. */
+static int follow(int n, char **operand)
+{
+	json_t *o = json_object();
+	int64_t index = TRAIL_WHOLE;
+	struct err e = {0};
+	int numbered = n > 1 && !path_exists(operand[1]) && !parse_i64(operand[1], 0, INT64_MAX, &index);
+
+	json_object_set_new(o, "file", jsonio_text(operand[0]));
+	json_object_set_new(o, "kind", json_string("trail"));
+	if (!trail_follow(o, operand[0], index, (const char *const *)(operand + 1 + numbered), n - 1 - numbered, &e) || as_json)
+		print(o, &e);
+	json_decref(o);
+	return cmd_end(&e);
+}
+
 int main(int argc, char **argv)
 {
 	struct err first = {0};
@@ -91,6 +114,8 @@ int main(int argc, char **argv)
 
 	if (diff)
 		return compare(n, argv + 1);
+	if (trace)
+		return follow(n, argv + 1);
 	for (int i = 1; i <= n; i++) {
 		json_t *o = json_object();
 		struct err e = {0};

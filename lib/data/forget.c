@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/str.h"
+#include "data/provenance.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
@@ -26,7 +27,8 @@ struct forgetting {
 	struct manifest old;
 	struct item *item; /* sorted by key */
 	size_t items;
-	int64_t *hits; /* [rows of old] samples of the shard to forget */
+	int64_t *hits;      /* [rows of old] samples of the shard to forget */
+	json_t *provenance; /* that of the old folder, less these samples; NULL: none */
 	struct stamp *stamp;
 	char *stamp_line;
 	uint64_t shard_size;
@@ -70,25 +72,43 @@ static void note(struct forgetting *f, struct item *it, const struct manifest_ro
 	(r->holdout ? f->result->held : f->result->train)[r->cluster]++;
 }
 
+/* Take what a sample says of its origin out of the counts. */
+static int uncount_origin(struct forgetting *f, struct shard *s, int64_t k, const struct manifest_row *r, struct err *e)
+{
+	struct shard_sample x;
+
+	if (!f->provenance || r->holdout)
+		return 0;
+	if (shard_read(s, k, &x, e))
+		return -1;
+	for (int i = 0; i < x.members; i++)
+		if (!strcmp(x.member[i].ext, "json"))
+			provenance_add(f->provenance, x.member[i].data, x.member[i].size, r->cluster, f->old.clusters, -1);
+	shard_sample_release(&x);
+	return 0;
+}
+
 /* Look for the keys in every shard's index. */
 static int locate(struct forgetting *f, struct err *e)
 {
 	for (int64_t i = 0; i < f->old.n; i++) {
 		char *path = manifest_shard_path(&f->old, i);
 		struct shard *s = manifest_check_quick(&f->old, i, e) ? NULL : shard_open(path, e);
+		int rc = s ? 0 : -1;
 
 		mem_free(path);
-		if (!s)
-			return -1;
-		for (int64_t k = 0; k < shard_count(s); k++) {
+		for (int64_t k = 0; !rc && k < shard_count(s); k++) {
 			struct item *it = find(f, shard_key(s, k));
 
 			if (!it)
 				continue;
 			f->hits[i]++;
 			note(f, it, &f->old.rows[i]);
+			rc = uncount_origin(f, s, k, &f->old.rows[i], e);
 		}
 		shard_free(s);
+		if (rc)
+			return -1;
 	}
 	return 0;
 }
@@ -156,7 +176,7 @@ static json_t *known_manifests(const struct forgetting *f)
 /* The old stamp, without what the forgotten samples were part of: the hashes of the table and of all samples. */
 static void make_stamp(struct forgetting *f)
 {
-	static const char *const dropped[] = {"program", "version", "inputs", "clusters", "forgotten", "ancestors", "partition"};
+	static const char *const dropped[] = {"program", "version", "inputs", "clusters", "forgotten", "ancestors", "partition", "provenance"};
 	const char *key;
 	json_t *v, *ancestors = json_copy(f->result->known);
 
@@ -171,6 +191,8 @@ static void make_stamp(struct forgetting *f)
 	}
 	if (*f->old.partition)
 		stamp_text(f->stamp, "partition", f->old.partition);
+	if (json_object_size(f->provenance))
+		stamp_json(f->stamp, "provenance", json_incref(f->provenance));
 	stamp_i64(f->stamp, "forgotten", (int64_t)f->items);
 	json_object_foreach (json_object_get(f->result->stamp, "inputs"), key, v)
 		if (json_is_string(v) && strcmp(key, "assign") && strcmp(key, "samples") && strcmp(key, "shards"))
@@ -439,6 +461,7 @@ static int run(struct forgetting *f, struct err *e)
 	out->held = mem_zalloc((size_t)out->clusters, sizeof *out->held);
 	out->stamp = json_loads(f->old.stamp, 0, NULL);
 	out->known = known_manifests(f);
+	f->provenance = json_deep_copy(json_object_get(out->stamp, "provenance"));
 	f->hits = mem_zalloc((size_t)f->old.n, sizeof *f->hits);
 	if (take_settings(f, e) || locate(f, e) || check_found(f, e) || check_left(f, e))
 		return -1;
@@ -465,6 +488,7 @@ int forget_make(const struct forget_request *r, struct forget_result *out, struc
 	mem_free(f.row);
 	mem_free(f.item);
 	mem_free(f.hits);
+	json_decref(f.provenance);
 	mem_free(f.stamp_line);
 	stamp_free(f.stamp);
 	manifest_release(&f.old);

@@ -1,6 +1,7 @@
 /* ddm-forget: writes a SHARDS folder without some samples, finds the networks that saw them, and trains these again. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd/cmd.h"
 #include "cmd/forgetreport.h"
@@ -89,6 +90,18 @@ static void spare_router(struct lineage *l)
 		l->v[i].keep = !l->v[i].model && !strcmp(l->v[i].name, "router");
 }
 
+/* Check the folders before anything is written. */
+static int check_folders(const char *shards, const char *model, struct err *e)
+{
+	struct stat old, new;
+
+	if (operand_shards(shards, e) || lineage_check(models.v, models.n, e))
+		return -1;
+	if (models.n && !stat(models.v[0], &old) && !stat(model, &new) && old.st_dev == new.st_dev && old.st_ino == new.st_ino)
+		return err_set(e, ERR_USAGE, "--new-model %s: the new model needs another folder than the old one", model);
+	return 0;
+}
+
 static int look_at_networks(const struct forget_report *r, struct lineage *l, struct retrain_plan *p, struct err *e)
 {
 	struct lineage_samples s = {r->result->known, r->result->clusters, r->result->train, r->result->held};
@@ -111,7 +124,7 @@ static int forget(const char *shards, char **key, size_t n, const char *model, s
 	struct forget_report report = {shards, out, models.n ? models.v[0] : NULL, model, &result, &lineage, &plan};
 	int rc;
 
-	rc = operand_shards(shards, e) || forget_make(&request, &result, e) || look_at_networks(&report, &lineage, &plan, e) ? -1 : 0;
+	rc = check_folders(shards, model, e) || forget_make(&request, &result, e) || look_at_networks(&report, &lineage, &plan, e) ? -1 : 0;
 	if (!rc) {
 		(as_json ? forgetreport_json : forgetreport_script)(&report);
 		fflush(stdout);

@@ -93,10 +93,19 @@ static int check_plan(const struct retrain_plan *p, struct err *e)
 	return 0;
 }
 
+static void warn_unknown(const struct lineage *l)
+{
+	for (int i = 0; i < l->n; i++)
+		if (!l->v[i].model && l->v[i].saw == LINEAGE_UNKNOWN)
+			cmd_warn("%s stays, but may have seen the samples: %s", l->v[i].dir, l->v[i].why);
+}
+
 int forgetrun_all(const struct forget_report *r, const struct forget_training *t, struct err *e)
 {
 	int rc = check_plan(r->plan, e) || retrainplan_share(r->plan, r->from, r->model, e) ? -1 : 0;
 
+	if (!rc)
+		warn_unknown(r->lineage);
 	for (int i = 0; i < r->plan->n && !rc; i++)
 		rc = cmd_signal ? err_set(e, ERR_AGAIN, "interrupted: run the same command again") : train(&r->plan->v[i], t, e);
 	return rc;

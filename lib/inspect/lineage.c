@@ -130,7 +130,7 @@ static int add_model(struct lineage *l, int model, const char *dir, const struct
 	enum kind kind;
 	char **names;
 	size_t n;
-	int found = 0, rc = 0;
+	int rc = 0;
 
 	if (kind_of_folder(dir, &kind, e))
 		return -1;
@@ -141,14 +141,12 @@ static int add_model(struct lineage *l, int model, const char *dir, const struct
 	for (size_t i = 0; i < n && !rc; i++) {
 		char *path = path_join(dir, names[i]);
 
-		if (ensemble_number(names[i]) >= 0 || !strcmp(names[i], "router")) {
+		if (ensemble_number(names[i]) >= 0 || !strcmp(names[i], "router"))
 			rc = add(l, model, path, names[i], s, e);
-			found++;
-		}
 		mem_free(path);
 	}
 	names_free(names, n);
-	return !rc && !found ? err_set(e, ERR_DATA, "%s: not a model: no expert and no router in this folder", dir) : rc;
+	return rc;
 }
 
 static int hash_networks(struct lineage *l, struct err *e)
@@ -220,6 +218,19 @@ static int follow(struct lineage *l, struct err *e)
 				changed |= learn(l, x);
 		}
 	} while (changed);
+	return 0;
+}
+
+int lineage_check(const char *const *model, int n, struct err *e)
+{
+	for (int i = 0; i < n; i++) {
+		enum kind kind;
+
+		if (kind_of_folder(model[i], &kind, e))
+			return -1;
+		if (kind != KIND_MODEL && kind != KIND_NETWORK)
+			return err_set(e, ERR_DATA, "%s: not a model: no expert and no router in this folder", model[i]);
+	}
 	return 0;
 }
 

@@ -39,6 +39,9 @@ struct lineage {
 	int n;
 };
 
+/* ERR_NOINPUT or ERR_DATA unless each of n folders is there and holds networks. */
+int lineage_check(const char *const *model, int n, struct err *e);
+
 /* Examine the experts and the router of each of n model folders. The first is the ensemble; the others may hold networks that its networks
  * started from, which are recognised by the hashes of their weights. A folder may also be a single network. ERR_NOINPUT or ERR_DATA if a folder
  * cannot be read. Release with lineage_release, after an error too. */

@@ -133,10 +133,11 @@ int retrainplan_share(const struct retrain_plan *p, const char *from, const char
 
 	if (dir_make(model, e) || dir_list(from, &names, &n, e))
 		return -1;
-	if (!stat(from, &st) && !stat(model, &to) && st.st_ino == to.st_ino && st.st_dev == to.st_dev)
-		rc = err_set(e, ERR_USAGE, "%s: the new model needs another folder than the old one", model);
+	if (stat(model, &to))
+		rc = err_errno(e, "%s", model);
 	for (size_t i = 0; i < n && !rc; i++) {
 		char *a = path_join(from, names[i]), *b = path_join(model, names[i]);
+		/* The new model may lie in the old one. */
 		int skip = names[i][0] == '.' || stat(a, &st) || (st.st_ino == to.st_ino && st.st_dev == to.st_dev);
 
 		for (int k = 0; k < p->n; k++)

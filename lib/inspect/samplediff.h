@@ -3,6 +3,7 @@
 #define DDM_INSPECT_SAMPLEDIFF_H
 
 #include <jansson.h>
+#include <stdint.h>
 
 #include "core/err.h"
 

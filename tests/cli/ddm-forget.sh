@@ -179,7 +179,10 @@ numbers run/expert_0/$w >want
 numbers m.new/expert_0/$w >got
 check_same "the same expert" want got
 check "the same other experts" diff -r -x .lock m/expert_1 m.new/expert_1
-check_exit 2 "the old folder" ddm-forget -o n -m m --new-model m --run -q s "$key"
+check_exit 2 "the old folder" ddm-forget -o e -m m --new-model ./m/ --run -q s "$key"
+check_exit 66 "no such model" ddm-forget -o e -m none s "$key"
+check_exit 65 "pictures for a model" ddm-forget -o e -m pics s "$key"
+check_absent "nothing was made" e
 mkdir -p other
 cp -R m/expert_0 other/expert_1
 check_exit 73 "a folder with another expert" ddm-forget -o n -m m --new-model other --run -q s "$key"
@@ -280,6 +283,8 @@ for f in blind/expert_1/config.json; do
 done
 check "a network without a record" ddm-forget -o n -m blind s "$key"
 check_grep "is said to be unknown" '^# blind/expert_1: it does not record the shards of its training; stays, but may' "$OUT"
+check "the others are trained" ddm-forget -o n -m blind --run -q --threads 1 s "$key"
+check_err "with a warning" 'blind/expert_1 stays, but may have seen the samples: it does not record'
 check "a model of other shards" ddm-forget -o f -m m file "$(rows 2 train | head -n 1)"
 check_grep "is known, because these come from them" '^# m/expert_2: trained on cluster 2, with 1' "$OUT"
 ddm-forget -o o -m never-m s "$key" >"$OUT"

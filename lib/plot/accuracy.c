@@ -10,8 +10,8 @@
 
 enum { LONGEST_LINE = 1 << 26 };
 
-/* The last "val_by_time" with an accuracy in the log; caller json_decref()s it. A last line without newline that cannot be parsed is ignored: a killed process left
- * it. NULL and *e on failure. */
+/* The last "val_by_time" with an accuracy in the log; caller json_decref()s it. A last line without newline that cannot be parsed is ignored: a
+ * killed process left it. NULL and *e on failure. */
 static json_t *last_validation(FILE *f, const char *path, struct sha256 *hash, struct err *e)
 {
 	json_t *found = NULL;

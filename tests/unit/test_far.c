@@ -227,8 +227,8 @@ enum way { WHOLE, IN_PARTS, IN_PARTS_NO_GRAPHS, OFFLOADED, PROFILED, NO_GRAPHS, 
 
 /* Forward, backward and update are one graph each, captured at the second run. The work after a part is a graph for each kind: of four parts the
  * first begins the sum, the second completes a level of the tree, the third does neither. The update of offloaded moments is no graph, and in a
- * profiled run neither it nor the work after a part is; nor is the update of a step that a line of the log follows, which has norms by block. The learning rate, the clipping and Adam's corrections change with the steps. The bytes equal
- * those of a device without graphs. */
+ * profiled run neither it nor the work after a part is; nor is the update of a step that a line of the log follows, which has norms by block. The
+ * learning rate, the clipping and Adam's corrections change with the steps. The bytes equal those of a device without graphs. */
 static void updates_by_graph(void **state)
 {
 	static const int64_t captures[WAYS] = {3, 6, 0, 2, 2, 0}, updates[WAYS] = {1, 4, 0, 0, 0, 0};

@@ -114,15 +114,15 @@ cat >lab/experiment.mk <<END
 SAMPLES = samples/000000.tar
 RUN = run
 K = 2
-NET = --model dit-nano/8 --hidden 16 --depth 1 --heads 2
-ROUTER_NET = \$(NET)
+NET = --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --predict x0
+ROUTER_NET = --model dit-nano/8 --hidden 16 --depth 1 --heads 2
 EPOCHS = 4
 EXPERT_EPOCHS = 4
 BATCH = 4
 POLICIES = top-1
 N = 4
 STEPS = 2
-EVAL_FLAGS = --metrics kd-pix
+EVAL_FLAGS = --metrics kd
 COLUMNS = kd=kd-pix
 TRAIN_FLAGS = --validate-samples 0
 ROUTER_FLAGS = --steps 4 --validate-samples 0
@@ -152,7 +152,7 @@ if command -v systemd-analyze >/dev/null; then
 	done
 	for u in ingest-new check resume; do
 		tap_run systemd-analyze verify "units/ddm-$u@.service" "units/ddm-$u@.timer"
-		! grep -q 'ddm-' "$ERR"
+		! grep -v "Command 'man ddm-" "$ERR" | grep -q 'ddm-' # pages may not be installed
 		tap_result $? "systemd accepts the units of ddm-$u"
 	done
 else

@@ -377,7 +377,7 @@ install: all completion install-lib
 	$(Q)$(foreach p,$(wildcard $(SRC)/man/*.[157]),\
 		install -D -m 644 $(p) $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/share/*/*),\
-		install -D -m 644 $(p) $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(p)) &&) :
+		install -D -m $$(test -x $(p) && echo 755 || echo 644) $(p) $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(p)) &&) :
 	$(Q)install -D -m 755 $(SRC)/share/fetch-weights $(DESTDIR)$(DATADIR)/fetch-weights
 	$(Q)$(foreach p,$(COMPLETION),install -D -m 644 $(p) $(call completion_place,$(p)) &&) :
 

@@ -9,6 +9,7 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cmd/clean.h"
@@ -263,6 +264,16 @@ void cmd_catch_signals(void)
 		sigaction(signals[i], &act, NULL);
 	}
 	interrupt_on(&cmd_signal);
+}
+
+void cmd_allow_files(void)
+{
+	struct rlimit l;
+
+	if (!getrlimit(RLIMIT_NOFILE, &l)) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &l);
+	}
 }
 
 /* Print "12 of 50 (24%), 8.3/s, ETA 0:04", or without a total only the count and the rate. */

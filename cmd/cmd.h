@@ -46,6 +46,9 @@ void cmd_die(const struct err *e) __attribute__((noreturn));
 void cmd_catch_signals(void);
 extern volatile sig_atomic_t cmd_signal;
 
+/* Raise the limit on open files as far as this user may, for programs that hold many shards open. */
+void cmd_allow_files(void);
+
 /* A progress line on stderr with count, total, rate and remaining time (core/pace.h), updated at most six times a second; nothing is printed if
  * stderr is not a terminal. The names of phases ("samples") must be string constants. Its fn returns non-zero once cmd_signal is set. */
 struct progress cmd_progress(void);

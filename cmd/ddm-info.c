@@ -6,17 +6,26 @@
 #include "cmd/infotext.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
 #include "inspect/describe.h"
+#include "inspect/samplediff.h"
+#include "inspect/trail.h"
 
-static int as_json;
+static int as_json, diff, trace;
 static struct facts_options want;
 
 static const struct option options[] = {
     {.name = "--check",
      .value = &want.check,
      .help = "read everything and verify it: hashes, end marks, numbers, pixels",
-     OPTION_ALWAYS,
+     .when = {{USE_AGAINST, "--diff"}},
      .was = "-c"},
+    {.name = "--diff", .value = &diff, .help = "compare two sets of samples by key; exit with 1 if they differ", OPTION_ALWAYS},
+    {.name = "--trace",
+     .value = &trace,
+     .help = "follow a picture of ddm-sample back to its sources: FILE [NUMBER] [PLACE...]",
+     .when = {{USE_AGAINST, "--diff --check"}}},
     {.name = "--full", .letter = 'f', .value = &want.full, .help = "list all tensors, arrays, keys, shards; whole hashes", OPTION_ALWAYS},
     {.name = "--json", .letter = 'j', .value = &as_json, .help = "print one line of JSON an operand", OPTION_ALWAYS},
     {0},
@@ -59,11 +68,54 @@ static void print(json_t *o, const struct err *e)
 	info_print(o, want.full);
 }
 
+/* Compare the two operands. The exit status: 0 if they are equal, 1 if they differ, or that of the error. */
+static int compare(int n, char **operand)
+{
+	json_t *o = json_object();
+	struct err e = {0};
+	int64_t differ = 0;
+	int status;
+
+	cmd_allow_files();
+	if (n != 2) {
+		err_set(&e, ERR_USAGE, "--diff compares two operands, and there %s %d", n == 1 ? "is" : "are", n);
+	} else {
+		json_object_set_new(o, "file", jsonio_text(operand[1]));
+		json_object_set_new(o, "kind", json_string("difference"));
+		json_object_set_new(o, "from", jsonio_text(operand[0]));
+		if (!samplediff(o, operand[0], operand[1], &differ, &e) || as_json)
+			print(o, &e);
+	}
+	json_decref(o);
+	status = cmd_end(&e);
+	return status ? status : differ > 0;
+}
+
+/* Follow the first operand. A number after it that names no file is that of a picture in a tar. */
+static int follow(int n, char **operand)
+{
+	json_t *o = json_object();
+	int64_t index = TRAIL_WHOLE;
+	struct err e = {0};
+	int numbered = n > 1 && !path_exists(operand[1]) && !parse_i64(operand[1], 0, INT64_MAX, &index);
+
+	json_object_set_new(o, "file", jsonio_text(operand[0]));
+	json_object_set_new(o, "kind", json_string("trail"));
+	if (!trail_follow(o, operand[0], index, (const char *const *)(operand + 1 + numbered), n - 1 - numbered, &e) || as_json)
+		print(o, &e);
+	json_decref(o);
+	return cmd_end(&e);
+}
+
 int main(int argc, char **argv)
 {
 	struct err first = {0};
 	int n = cmd_start(&program, argc, argv, 1, -1);
 
+	if (diff)
+		return compare(n, argv + 1);
+	if (trace)
+		return follow(n, argv + 1);
 	for (int i = 1; i <= n; i++) {
 		json_t *o = json_object();
 		struct err e = {0};

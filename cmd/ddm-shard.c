@@ -1,6 +1,5 @@
 /* ddm-shard: packs samples into a SHARDS folder, one set of shards per cluster. */
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
@@ -56,17 +55,6 @@ static void say_report(const struct shard_report *r)
 		cmd_warn("%lld captions were longer than the encoder reads, and were cut", (long long)r->cut);
 }
 
-/* Raise the limit on open files: every cluster has two open shards. */
-static void allow_files(void)
-{
-	struct rlimit l;
-
-	if (!getrlimit(RLIMIT_NOFILE, &l)) {
-		l.rlim_cur = l.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &l);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	struct shard_report report = {0};
@@ -77,7 +65,7 @@ int main(int argc, char **argv)
 
 	request = shard_defaults();
 	n = cmd_start(&program, argc, argv, 1, -1);
-	allow_files();
+	cmd_allow_files(); /* every cluster has two open shards */
 	request.sources = (const char *const *)(argv + 1);
 	request.nsources = n;
 	request.spool = getenv("TMPDIR");

@@ -303,7 +303,7 @@ static void put_table(const char *key, const json_t *list, int indent)
 	str_release(&s);
 }
 
-/* Print the program, options and inputs that made a file, but for the names of classes if the facts have them. */
+/* Print the program, options and inputs that made a file, but for the names of classes and the provenance if the facts have them. */
 static void put_stamp(const json_t *stamp, const json_t *facts, int indent)
 {
 	const json_t *inputs = json_object_get(stamp, "inputs");
@@ -323,6 +323,8 @@ static void put_stamp(const json_t *stamp, const json_t *facts, int indent)
 	json_object_del(options, "inputs");
 	if (json_object_get(facts, "class_names"))
 		json_object_del(options, "class_names");
+	if (json_object_get(facts, "provenance"))
+		json_object_del(options, "provenance");
 	if (json_object_size(options))
 		put_fact("with", options, indent);
 	if (json_is_object(inputs)) {

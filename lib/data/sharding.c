@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/str.h"
+#include "data/provenance.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
@@ -50,6 +51,7 @@ struct sharding {
 	uint8_t *seen; /* [rows of the assignment] */
 	int32_t classes;
 	int sides[2], unequal; /* smaller and larger side of the first picture */
+	json_t *provenance;    /* of the training part (data/provenance.h) */
 
 	struct samples *samples;
 	struct sharding_result *result;
@@ -172,6 +174,15 @@ static int check_finite(const struct sample *x, struct err *e)
 	return 0;
 }
 
+/* Count what the sample says of its origin in each cluster that is trained on it. */
+static void note_origin(struct sharding *z, const struct sample *x, const struct item *it)
+{
+	const struct sample_member *m = sample_find(x, "json");
+
+	for (int i = -1; m && !stream_held(z, it->stream) && i < it->further; i++)
+		provenance_add(z->provenance, m->data, m->len, (i < 0 ? it->stream : it->also[i]) % z->a->clusters, z->a->clusters, 1);
+}
+
 /* Read the next sample of the assignment: 1; 0 at the end; -1 on error. */
 static int item_read(struct sharding *z, struct item *it, struct err *e)
 {
@@ -188,6 +199,7 @@ static int item_read(struct sharding *z, struct item *it, struct err *e)
 	}
 	if (rc <= 0)
 		return rc;
+	note_origin(z, &x, it);
 	m = mem_zalloc((size_t)x.n, sizeof *m);
 	for (int i = 0; i < x.n; i++)
 		m[i] = (struct shard_member){x.member[i].ext, x.member[i].data, x.member[i].len};
@@ -339,6 +351,8 @@ static int finish(struct sharding *z, struct sharding_result *r, struct samples 
 	if (z->a->names)
 		stamp_json(stamp, "cluster_names", json_incref(z->a->names));
 	put_class_names(z, stamp);
+	if (json_object_size(z->provenance))
+		stamp_json(stamp, "provenance", json_incref(z->provenance));
 	stamp_i64(stamp, "classes", z->classes);
 	stamp_json(stamp, "equal_sizes", json_boolean(!z->unequal));
 	if (z->o.encoding && encoding_reads_texts(z->o.encoding) && write_null_text(z, stamp, e))
@@ -364,6 +378,7 @@ int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, 
 	z.streams = (a->further_at ? 4 * MANIFEST_COPIES : 2) * a->clusters;
 	z.stream = mem_zalloc((size_t)z.streams, sizeof *z.stream);
 	z.seen = mem_zalloc((size_t)tsv_rows(a->table), 1);
+	z.provenance = json_object();
 	rc = z.packer ? fill(&z, e) : -1;
 	if (!rc)
 		rc = check_unused(&z, r, s, e);
@@ -380,6 +395,7 @@ int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, 
 	for (int i = 0; i < 3; i++)
 		mem_free(z.batch[i]);
 	shard_packer_free(z.packer);
+	json_decref(z.provenance);
 	mem_free(z.row);
 	mem_free(z.stream);
 	mem_free(z.seen);

@@ -315,6 +315,15 @@ const char *shard_key(const struct shard *s, int64_t i)
 	return s->sample[i].key;
 }
 
+/* A frame may hold several samples, so the place in it counts too. */
+uint64_t shard_mark(const struct shard *s, int64_t i)
+{
+	const struct sample_at *a = s->sample + i;
+	uint64_t at[3] = {s->frame[a->frame].hash, a->offset, a->bytes};
+
+	return XXH3_64bits(at, sizeof at);
+}
+
 void shard_totals(const struct shard *s, struct shard_totals *t)
 {
 	*t = (struct shard_totals){s->frames, s->count, s->packed, s->plain, s->content};

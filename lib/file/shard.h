@@ -37,6 +37,8 @@ void shard_free(struct shard *s);
 int64_t shard_count(const struct shard *s);
 const char *shard_key(const struct shard *s, int64_t i);
 const char *shard_stamp(const struct shard *s); /* NULL when there is none */
+/* A hash of the compressed sample, from the index. Equal marks mean equal samples; samples packed by other options have other marks. */
+uint64_t shard_mark(const struct shard *s, int64_t i);
 
 /* The totals in the end record. */
 struct shard_totals {

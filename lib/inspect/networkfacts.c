@@ -75,6 +75,7 @@ static int take_config(json_t *o, const json_t *config, const char *dir, struct 
 	facts_copy(o, "cluster_name", c->cluster >= 0 ? json_array_get(c->cluster_names, (size_t)c->cluster) : NULL);
 	facts_copy(o, "cluster_names", net_is_classifier(&c->net) ? c->cluster_names : NULL);
 	facts_copy(o, "class_names", c->class_names);
+	facts_copy(o, "provenance", json_object_get(config, "provenance"));
 	facts_copy(o, "stamp", training);
 	if (!net_is_classifier(&c->net) && (prediction_find(c->prediction) < 0 || !(path_find(c->path) || betas_path(c->path))))
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not supported", where, c->prediction, c->path);

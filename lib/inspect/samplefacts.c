@@ -16,6 +16,7 @@
 #include "data/idx.h"
 #include "data/latents.h"
 #include "data/mds.h"
+#include "data/provenance.h"
 #include "data/samples.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
@@ -515,7 +516,7 @@ static int first_picture(json_t *o, const struct manifest *m, struct err *e)
 
 static void manifest_facts(json_t *o, const struct manifest *m, const struct facts_options *f)
 {
-	json_t *clusters = json_array(), *list = json_array();
+	json_t *clusters = json_array(), *list = json_array(), *provenance;
 	int64_t train = 0, held = 0, bytes = 0, further = 0;
 
 	for (int c = 0; c < m->clusters; c++) {
@@ -544,6 +545,8 @@ static void manifest_facts(json_t *o, const struct manifest *m, const struct fac
 		json_object_set(o, "list", list);
 	json_object_set_new(o, "sha256", json_string(m->sha256));
 	facts_stamp(o, m->stamp);
+	if ((provenance = provenance_of(json_object_get(json_object_get(o, "stamp"), "provenance"), -1)))
+		json_object_set_new(o, "provenance", provenance);
 	json_decref(clusters);
 	json_decref(list);
 }

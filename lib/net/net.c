@@ -152,6 +152,18 @@ int net_preset(const char *name, struct net_config *c, struct err *e)
 	return -1;
 }
 
+char *net_preset_at(const struct net_config *c, int i, int64_t patch)
+{
+	const struct net_def *def;
+
+	for (int d = 0; (def = candidate(c, d)); d++)
+		for (int k = 0; def->presets->names[k]; k++)
+			if (!i--)
+				return *def->presets->tail ? str_new("%s%s/%lld", def->prefix, def->presets->names[k], (long long)patch)
+				                           : str_new("%s%s", def->prefix, def->presets->names[k]);
+	return NULL;
+}
+
 /* ---- checks ---- */
 
 void net_micro(const struct net_config *c, int64_t n, float *out)

@@ -110,6 +110,10 @@ void net_init(struct net_config *c, const struct net_def *def);
  * of other architectures (paris-, pixart-, unet-), which set the architecture too. ERR_USAGE lists the presets. */
 int net_preset(const char *name, struct net_config *c, struct err *e);
 
+/* The name of the i-th preset that net_preset accepts for c, with this patch size where presets have one; NULL after the last. Caller frees with
+ * mem_free. */
+char *net_preset_at(const struct net_config *c, int i, int64_t patch);
+
 /* ERR_USAGE names numbers that do not fit together: size must be a multiple of patch, hidden of heads and of 4, .. */
 int net_check(const struct net_config *c, struct err *e);
 /* ERR_USAGE if the network is too narrow to predict noise, or a velocity, which contains noise. */

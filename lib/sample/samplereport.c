@@ -33,6 +33,7 @@ static json_t *report_json(const struct sampling *r, int64_t weight_bytes)
 	json_object_set_new(o, "route", json_string(r->ask.route));
 	json_object_set_new(o, "solver", json_string(r->ask.solver));
 	json_object_set_new(o, "steps", json_integer(r->ask.steps));
+	json_object_set_new(o, "model", json_string(r->ensemble.hash));
 	json_object_set_new(o, "weights", json_string(sample_dtypes[r->ask.dtype]));
 	json_object_set_new(o, "weight_bytes", json_integer(weight_bytes));
 	if (s->longest) {

@@ -1,6 +1,7 @@
 /* Puts facts about the data into a model's config.json: the partition that its cluster belongs to, and the names of clusters and classes. */
 #include <string.h>
 
+#include "data/provenance.h"
 #include "file/manifest.h"
 #include "train/run.h"
 
@@ -24,12 +25,24 @@ int clusters_known(const struct trainer *r)
 	return !r->frozen || (*partition && !strcmp(partition, frozen_info(r->frozen).partition));
 }
 
+/* Add what the training samples say of their sources and licences. */
+static void put_provenance(const struct trainer *r, json_t *o)
+{
+	json_t *stamp = json_loads(dataset_info(r->data)->manifest->stamp, 0, NULL);
+	json_t *counts = provenance_of(json_object_get(stamp, "provenance"), r->o->cluster);
+
+	if (counts)
+		json_object_set_new(o, "provenance", counts);
+	json_decref(stamp);
+}
+
 void config_names(const struct trainer *r, json_t *o)
 {
 	const struct dataset_info *info = dataset_info(r->data);
 	const struct manifest *m = info->manifest;
 	const char *partition = r->frozen ? frozen_info(r->frozen).partition : m->partition;
 
+	put_provenance(r, o);
 	if (*partition)
 		json_object_set_new(o, "partition", json_string(partition));
 	if (!clusters_known(r))

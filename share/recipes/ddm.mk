@@ -12,6 +12,9 @@
 # ddm-sample (threshold:P is spelled threshold-P), or any NAME with ROUTE_NAME = full@1,top-1@.5 and ROUTE_FLAGS_NAME, monolith,
 # monolith-60steps (as many sampling steps), conditioned (a monolith that is told the cluster).
 #
+# With LAUNCH=slurm training runs as jobs of a Slurm cluster, one index of an array for each expert, and make waits for them: give -j, so that the
+# router and the monolith are submitted beside the experts. SLURM_FLAGS are options of sbatch. ddm-slurm(7).
+#
 # Targets, each with what it needs: samples clusters shards experts router monolith sample evaluate report
 ifndef DDM_MK
 DDM_MK := 1
@@ -48,6 +51,12 @@ ROUTER_NET ?=
 ROUTER_BATCH ?= 64
 ROUTER_FLAGS ?= --steps 1000
 
+# Empty: training runs here. slurm: as jobs, of which SLURM_AT_ONCE experts at a time (empty: as many as the cluster takes); what they need stands in
+# SLURM_FLAGS, as --partition=gpu --gpus=1 --time=4:00:00. Batches are cut into the parts that a card's memory needs.
+LAUNCH ?=
+SLURM_FLAGS ?=
+SLURM_AT_ONCE ?=
+
 # Sampling and measuring.
 POLICIES ?= top-1 top-2 full oracle prior
 N ?= 1000
@@ -64,6 +73,16 @@ COLUMNS ?= kd=kd-pix,fd=fd-pix,kd_heldout=kd-pix-heldout,fd_heldout=fd-pix-heldo
 ddm = $(if $(BIN),$(BIN)/)ddm-
 # Deferred: MAKEFLAGS holds -j only once make is running.
 one_thread = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),--threads 1)
+# Arguments: the file that a training makes, and -k K if it is one of each expert.
+share := $(dir $(lastword $(MAKEFILE_LIST)))..
+ifeq ($(LAUNCH),slurm)
+launch = $(share)/slurm/ddm-submit $2 $1 --output='$(RUN)/slurm-%j.out' $(SLURM_FLAGS) --
+training_flags = --accumulate auto
+else ifeq ($(LAUNCH),)
+training_flags = $(one_thread)
+else
+$(error LAUNCH = $(LAUNCH): it is empty or slurm)
+endif
 CLUSTERS := $(shell seq 0 $$(($(K) - 1)))
 EXPERTS = $(CLUSTERS:%=$(RUN)/model/expert_%/diffusion_pytorch_model.safetensors)
 ROUTER = $(RUN)/model/router/model.safetensors
@@ -108,20 +127,33 @@ expert_epochs = { $(ddm)train --cluster all $(NET) --epochs $(EPOCHS) --batch $(
 check_budget = $(if $(filter-out 0,$(EXPERT_BATCH)),,echo 'ddm.mk: a BATCH of $(BATCH) has no picture for each of $(K) experts; take a larger one.' >&2; exit 2;) \
 	$(if $(EXPERT_EPOCHS),:,$(expert_epochs) >/dev/null)
 
+# Argument: the number of the cluster.
+train_expert = $(ddm)train --cluster $1 $(NET) --epochs $(or $(EXPERT_EPOCHS),$(shell { $(expert_epochs); } 2>/dev/null)) --batch $(EXPERT_BATCH) \
+	--seed $(SEED) $(training_flags) $(EXPERT_FLAGS) -o $(RUN)/model/expert_$1 $(PARTITION)/shards
+
+ifeq ($(LAUNCH),slurm)
+$(EXPERTS) &: $(SHARDS)
+	@$(check_budget)
+	@mkdir -p $(RUN)/model
+	$(call launch,$(RUN)/model/expert_%a/diffusion_pytorch_model.safetensors,-k $(K) $(SLURM_AT_ONCE:%=-j %)) $(call train_expert,%a)
+else
 $(EXPERTS): $(RUN)/model/expert_%/diffusion_pytorch_model.safetensors: $(SHARDS)
 	@$(check_budget)
 	@mkdir -p $(RUN)/model
-	$(ddm)train --cluster $* $(NET) --epochs $(or $(EXPERT_EPOCHS),$(shell { $(expert_epochs); } 2>/dev/null)) --batch $(EXPERT_BATCH) --seed $(SEED) $(EXPERT_FLAGS) $(one_thread) -o $(@D) $(PARTITION)/shards
+	$(call train_expert,$*)
+endif
 
 $(MONOLITH) $(CONDITIONED): $(SHARDS)
 	@$(check_budget)
 	@mkdir -p $(dir $(@D))
-	$(ddm)train --cluster all $(if $(filter $(CONDITIONED),$@),--condition cluster) $(NET) --epochs $(EPOCHS) --batch $(BATCH) --seed $(SEED) $(TRAIN_FLAGS) $(one_thread) -o $(@D) $(PARTITION)/shards
+	$(call launch,$@) $(ddm)train --cluster all $(if $(filter $(CONDITIONED),$@),--condition cluster) $(NET) --epochs $(EPOCHS) --batch $(BATCH) \
+		--seed $(SEED) $(training_flags) $(TRAIN_FLAGS) -o $(@D) $(PARTITION)/shards
 
 $(ROUTER): $(SHARDS)
 	@$(check_budget)
 	@mkdir -p $(RUN)/model
-	$(ddm)route-train $(ROUTER_NET) $(ROUTER_FLAGS) --batch $(ROUTER_BATCH) --seed $(SEED) $(one_thread) -o $(@D) $(PARTITION)/shards
+	$(call launch,$@) $(ddm)route-train $(ROUTER_NET) $(training_flags) $(ROUTER_FLAGS) --batch $(ROUTER_BATCH) --seed $(SEED) -o $(@D) \
+		$(PARTITION)/shards
 
 # Arguments of a recipe: the number of steps.
 sample = $(ddm)sample -n $(N) --seed $(SEED) $(SAMPLE_FLAGS) --steps $1 $(one_thread) --report $(@:.tar=.json) --timing $(@:.tar=.timing.json) -o $@

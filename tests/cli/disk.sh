@@ -9,6 +9,7 @@
 font=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 grep -q 'HAVE_FREETYPE 1' "$B/config.h" || font=
 [ -e "$font" ] || skip "ddm-synth glyphs" "no FreeType, or no fonts-dejavu-core"
+forgotten=$(awk -F '\t' '!/^#/ && $4 == "train" && seen[$2]++ { print $1; exit }' a.tsv)
 for FAULT in full kill; do
 	export FAULT
 	unset FAULT_PARTS FAULT_LACK
@@ -18,6 +19,7 @@ for FAULT in full kill; do
 	sweep 3 x ddm-plot -f svg -o x loss log.jsonl
 	sweep 3 x ddm-html -p run -o x run
 	sweep 10 x ddm-shard -q --threads 1 -a a.tsv --holdout .25 -o x pics
+	sweep 10 x ddm-forget -o x s "$forgotten"
 	sweep 5 x ddm-encode -q -m "$SRC/tests/golden/autokl" --threads 1 -o x pics
 	sweep 8 x ddm-exact --threads 1 -o x s
 	sweep 8 x ddm-synth gaussians --shape 4 --threads 1 -o x
@@ -51,6 +53,7 @@ sweep 6 x ddm-compare -k fd -o x a=one.1.json a=one.2.json a=one.3.json b=two.1.
 sweep 6 x ddm-grid --columns 2 -r 2 -s 8 -o x a=pics b=s
 sweep 6 x ddm-cluster -q --threads 1 -k 2 --holdout .25 -o x pics
 sweep 6 x ddm-shard -q --threads 1 -a a.tsv --holdout .25 -o x pics
+sweep 6 x ddm-forget -o x s "$forgotten"
 sweep 6 x ddm-encode -q -m "$SRC/tests/golden/autokl" --threads 1 -o x pics
 sweep 6 x ddm-exact --threads 1 -o x s
 sweep 6 x ddm-sample -n 2 --route top-2 --steps 2 --threads 1 -o x ensemble

@@ -72,7 +72,7 @@ tap_result $? "they do not try again"
 B=$(dirname "$(command -v ddm-report)")
 install() { make -s -C "$SRC" B="$B" "$@" DESTDIR="$PWD/root" PREFIX=/usr; }
 check "make install" install install
-for f in bin/ddm-report share/man/man1/ddm-report.1 share/man/man7/ddm.7 share/ddm/recipes/ddm.mk \
+for f in bin/ddm-report share/man/man1/ddm-report.1 share/man/man7/ddm.7 share/ddm/recipes/ddm.mk share/ddm/slurm/ddm-submit \
 	share/bash-completion/completions/ddm-report share/zsh/site-functions/_ddm-report share/fish/vendor_completions.d/ddm-report.fish; do
 	[ -s "root/usr/$f" ]
 	tap_result $? "installs $f"

@@ -17,6 +17,7 @@ sweep 40 x ddm-cluster -q --threads 1 -k 2 --method ward --soft 2 -o x pics
 sweep 40 x ddm-cluster -q --threads 1 -k 2 --method spectral --neighbours 3 --seeds 2 -o x pics
 sweep 30 "" ddm-cluster -q --threads 1 --rate a.tsv --against cluster --table a.tsv pics
 sweep 100 x ddm-shard -q -a a.tsv --holdout .25 -o x pics
+sweep 60 x ddm-forget -o x s "$(awk -F '\t' '!/^#/ && $4 == "train" && seen[$2]++ { print $1; exit }' a.tsv)"
 sweep 40 x ddm-encode -q -m "$SRC/tests/golden/autokl" --threads 1 -o x pics
 sweep 30 x.npy ddm-encode -q -m "$SRC/tests/golden/pretrained/dinov2-224" --threads 1 -o x.npy pics
 sweep 60 x ddm-grid --columns 2 -r 2 -s 8 -o x a=pics b=s
@@ -36,6 +37,7 @@ sweep 40 x ddm-plot -f svg -o x loss log.jsonl
 sweep 30 x ddm-plot -f png -x distance -y cluster -o x points a.tsv
 sweep 40 x ddm-html -p run -o x run
 sweep 40 "" ddm-check -cv a.tsv s ensemble log.jsonl exif6.jpg lossy.webp
+sweep 40 "" ddm-info --diff a.tsv s
 sweep 40 "" ddm-info --check a.tsv s ensemble log.jsonl one.1.json exif6.jpg lossy.webp
 # The run goes on without the checkpoint of step 1 of 2, but not without the last.
 export FAULT_LACK=/train/step-00000001/

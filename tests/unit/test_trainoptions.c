@@ -1,4 +1,5 @@
-/* train/trainoptions: the stamp holds every option that determines the result and no other; defaults; resolved options. */
+/* train/trainoptions: the stamp holds every option that determines the result and no other; the command made from a stamp repeats it; defaults;
+ * resolved options. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include "data/dataset.h"
 #include "file/commit.h"
 #include "file/fileio.h"
+#include "train/traincommand.h"
 #include "train/usual.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
@@ -224,6 +226,67 @@ static void stamp_tells_what_counts(void **state)
 	assert_true(counted > 30);
 }
 
+/* Whether the command made from the stamp of r gives that stamp. 0: it is refused, as options are that do nothing without others. */
+static int repeats(struct train_options r, const char *changed)
+{
+	struct traincommand_paths paths = {shards, "out", r.init_from, r.from, r.experts};
+	struct str what = {0};
+	struct err e = {0};
+	json_t *stamp, *words;
+	char *line;
+	int n;
+
+	r.program = net_is_classifier(&r.net) ? "ddm-route-train" : "ddm-train";
+	r.epochs = r.steps || r.epochs ? r.epochs : 2;
+	r.precision = r.precision < 0 ? PRECISION_F32 : r.precision;
+	r.optimizer = r.optimizer == OPTIMIZER_USUAL ? OPTIMIZER_ADAMW : r.optimizer;
+	line = train_stamp(&r, &e);
+	if (!line)
+		fail_msg("%s", e.msg);
+	stamp = json_loads(line, 0, NULL);
+	words = traincommand_words(stamp, &paths, &e);
+	if (!words)
+		fail_msg("%s", e.msg);
+	n = traincommand_differs(words, stamp, &what, &e);
+	if (n > 0)
+		fail_msg("%s: the command does not repeat %s", changed, str_text(&what));
+	json_decref(words);
+	json_decref(stamp);
+	str_release(&what);
+	mem_free(line);
+	return n == 0;
+}
+
+static void a_command_repeats_the_stamp(void **state)
+{
+	static const struct option *const tables[] = {train_expert_options, train_router_options, train_common_options};
+	char *null_text = path_join(shards, "null-text.npy");
+	int repeated = 0, all = 0;
+
+	(void)state;
+	assert_int_equal(commit_bytes(null_text, "x", 1, NULL), 0);
+	mem_free(null_text);
+	for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+		for (const struct option *o = tables[t]; !option_is_end(o); o++)
+			for (int i = 0; i < REQUESTS; i++) {
+				static const char *const presets[REQUESTS] = {"dit-nano/2", "dit-nano/2", "pixart-nano/2",
+				                                              "unet-nano",  NULL,         "dit-nano/2"};
+				struct train_options r = request(i);
+
+				if (option_is_group(o) || !o->name || o->stamp == STAMP_NOT || !presets[i])
+					continue;
+				if (t < 2 && (int)t != net_is_classifier(&r.net)) /* of the other program */
+					continue;
+				assert_int_equal(net_preset(presets[i], &r.net, NULL), 0); /* the shape of request() is none that options give */
+				change(o, &r);
+				r.null_text = NULL;
+				all++;
+				repeated += repeats(r, o->name);
+			}
+	/* Refused: --rows and --head-only without --from, --experts without --target and --label-smoothing with it. */
+	assert_true(all > 150 && all - repeated <= 6);
+}
+
 static void defaults(void **state)
 {
 	struct train_options o = train_defaults(NET_EXPERT), r = train_defaults(NET_CLASSIFIER);
@@ -340,8 +403,8 @@ static void usual_values(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(stamp_tells_what_counts), cmocka_unit_test(defaults),     cmocka_unit_test(names_are_resolved),
-	    cmocka_unit_test(given_values_stay),       cmocka_unit_test(usual_values),
+	    cmocka_unit_test(stamp_tells_what_counts), cmocka_unit_test(a_command_repeats_the_stamp), cmocka_unit_test(defaults),
+	    cmocka_unit_test(names_are_resolved),      cmocka_unit_test(given_values_stay),           cmocka_unit_test(usual_values),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -79,7 +79,7 @@ static void put_weighting(struct stamp *s, const char *key, const void *field)
 	if (name)
 		stamp_text(s, key, name);
 	if (name && numbered)
-		stamp_f64(s, "weighting_number", w.by ? w.by : sigma_data);
+		stamp_f64(s, "weighting_number", w.kind == WEIGHTING_EDM && !w.by ? sigma_data : w.by);
 }
 
 static void put_time(struct stamp *s, const char *key, const void *field)

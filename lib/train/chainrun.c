@@ -88,6 +88,7 @@ int chain_line(struct trainer *r, struct err *e)
 	}
 	machine = chain_machine(r->device);
 	json_object_set_new(o, "machine", json_string(machine));
+	json_object_set_new(o, "precision", json_string(precision_names[r->o->precision]));
 	json_object_set_new(o, "build", json_string(DDM_VERSION "\n" DDM_BUILD));
 	mem_free(machine);
 	add(r, o);

@@ -1,6 +1,7 @@
 /* Hashes of a state of training, for the hash chain (train/chain.h): of each arena, and briefly of each parameter, so that a difference can be
  * narrowed to a parameter. The SHA-256 of an arena is that of the lines "NAME HASH\n" of its parameters in the order of the table, HASH being the
- * SHA-256 of the parameter's float32 numbers as in files. The files of a checkpoint therefore have the same hashes. */
+ * SHA-256 of the parameter's float32 numbers as in files. The files of a checkpoint therefore have the same hashes. Private to lib/train and
+ * lib/inspect. */
 #ifndef DDM_TRAIN_STATEHASH_H
 #define DDM_TRAIN_STATEHASH_H
 

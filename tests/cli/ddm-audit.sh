@@ -99,6 +99,12 @@ bad; $run --seed 5 -o five s && rm -r bad/train/step-00000030 && cp -R five/trai
 check_exit 65 "a checkpoint of another run" ddm-audit bad s
 check_err "follows another chain" 'step-00000030: was saved after a line that .* does not hold'
 
+bad; flip bad/train/step-00000030/config.json 40
+check_exit 65 "a bit of a checkpoint's configuration" ddm-audit bad s
+bad; sed -i 's/\\"seed\\":0/\\"seed\\":1/' bad/train/step-00000030/MANIFEST.json && unseal bad/train/step-00000030/MANIFEST.json
+check_exit 65 "a checkpoint that claims another seed" ddm-audit bad s
+check_err "is told from the chain" 'step-00000030 was made with other options than .* claims \(seed: 1 -> 0\)'
+
 # Lines forged, removed, in another order; with and without the hashes that follow
 bad; sed -i '4s/"updates":20/"updates":21/' bad/$chain
 check_exit 65 "a forged line" ddm-audit bad
@@ -119,7 +125,10 @@ bad; sed -i 1d bad/$chain
 check_exit 65 "without its first line" ddm-audit bad
 bad; sed -i '$d' bad/$chain
 check_exit 65 "the chain cut off" ddm-audit bad
-rm -r "bad/$weights" bad/train/step-00000040
+rm -r bad/train/step-00000040
+check_exit 65 "without the checkpoint that follows it" ddm-audit bad
+check_err "the run went on" 'the chain is cut off: the run is finished, and the last line is of step 30 of 40'
+rm "bad/$weights"
 check "of a run that is not finished, what is left may be whole" ddm-audit bad
 check_exit 65 "unless one knows its end" ddm-audit --head "$head" bad
 sed -i '$d' bad/$chain
@@ -171,7 +180,7 @@ rm -r t/$weights t/train/step-00000036 t/train/step-00000040 t/train/step-000000
 cat >tamper.py <<'END'
 import hashlib, json, re, struct, sys
 d = sys.argv[1]
-p = d + "/exp_avg_sq.safetensors" if len(sys.argv) > 2 else d + "/weights.safetensors"
+p = d + "/weights.safetensors"
 b = bytearray(open(p, "rb").read())
 at = len(b) - 2002 - len(b) % 4
 b[at] ^= 0x40
@@ -188,6 +197,11 @@ check "has a chain without fault" ddm-audit t s
 check_exit_any 65 "a replay finds it" ddm-audit t s --replay all --scratch scratch
 check_err "at the step after, with arenas and a parameter" \
 	'step 30 comes out otherwise; the first step whose loss or gradient differs is 25; differing: weights.*the first parameter of weights.safetensors'
+
+bad; python3 tamper.py bad/train/step-00000015
+check "a changed checkpoint between two lines" ddm-audit bad s
+check_exit_any 65 "a replay past it finds it" $replay all
+check_err "by its files" 'step-00000015: the replay comes to another checkpoint'
 
 # Another processor: hashes cannot agree, losses can.
 bare 'for o in v[1:]: o["machine"] = "another"; o["hashes"]["weights.safetensors"]["sha256"] = "2" * 64'

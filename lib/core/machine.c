@@ -1,4 +1,4 @@
-/* Finds how much memory this process can have, from /proc/meminfo and the limits of its control groups. */
+/* Finds how much memory this process can have, from /proc/meminfo and the limits of its control groups; and the processor's model. */
 #include "core/machine.h"
 
 #include <inttypes.h>
@@ -123,4 +123,25 @@ void machine_memory(struct machine_memory *m, const char *root)
 	}
 	if (f)
 		fclose(f);
+}
+
+char *machine_processor(const char *root)
+{
+	static const char key[] = "model name";
+	FILE *f = open_at(root, "/proc/cpuinfo", "");
+	char line[256], *model = NULL;
+
+	while (f && !model && fgets(line, sizeof line, f)) {
+		const char *colon = strncmp(line, key, strlen(key)) ? NULL : strchr(line, ':');
+		size_t n;
+
+		if (!colon)
+			continue;
+		colon += 1 + strspn(colon + 1, " ");
+		n = strcspn(colon, "\n");
+		model = n ? mem_strndup(colon, n) : NULL;
+	}
+	if (f)
+		fclose(f);
+	return model ? model : mem_strdup("unknown");
 }

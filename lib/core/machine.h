@@ -1,4 +1,4 @@
-/* Memory of the host that this process can have. */
+/* Memory of the host that this process can have, and its processor. */
 #ifndef DDM_CORE_MACHINE_H
 #define DDM_CORE_MACHINE_H
 
@@ -12,5 +12,8 @@ struct machine_memory {
 
 /* `root` is put in front of every path that is read (proc, sys/fs/cgroup): "" outside tests. Control groups of both versions are read. */
 void machine_memory(struct machine_memory *m, const char *root);
+
+/* The model of the processor as Linux names it, "AMD EPYC 9B14"; "unknown" if it does not say. `root` as above. Caller frees with mem_free. */
+char *machine_processor(const char *root);
 
 #endif

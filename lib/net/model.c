@@ -63,13 +63,21 @@ int model_read_weights(const char *path, const struct params *p, struct device *
 	return rc;
 }
 
-/* Reorder a convolution in place from [O, kh, kw, C] to [O, C, kh, kw]. */
+void model_file_order(const struct param *q, float *out, const float *v)
+{
+	if (q->flags & PARAM_CONV) /* from [O, kh, kw, C] to [O, C, kh, kw] */
+		renames_taps_last(out, v, q->shape[0], q->shape[1] * q->shape[2], q->shape[3]);
+	else
+		memcpy(out, v, (size_t)q->count * sizeof *out);
+}
+
+/* The same in place. */
 static void as_in_files(const struct param *q, float *v)
 {
 	float *copy = mem_alloc((size_t)q->count * sizeof *copy);
 
 	memcpy(copy, v, (size_t)q->count * sizeof *copy);
-	renames_taps_last(v, copy, q->shape[0], q->shape[1] * q->shape[2], q->shape[3]);
+	model_file_order(q, v, copy);
 	mem_free(copy);
 }
 

@@ -104,6 +104,8 @@ struct safetensors;
 int model_match_weights(const struct safetensors *s, const char *where, const struct params *p, struct err *e);
 /* Read one parameter, out[q->count], from a file that matches. */
 void model_read_weight(const struct safetensors *s, const struct param *q, float *out);
+/* Copy a parameter v[q->count] in the order of files, which is another for convolutions. */
+void model_file_order(const struct param *q, float *out, const float *v);
 /* Write values[p->total], in memory of device d or, if d is NULL, in host memory, as float32 under the table's names, with `texts` in the metadata.
  * Needs host memory for all values. */
 struct st_text;

@@ -14,31 +14,10 @@
 #include "file/safetensors.h"
 #include "file/stamp.h"
 #include "net/model.h"
+#include "train/chain.h"
 #include "train/state.h"
 
-enum { FORMAT = 1, FILES = 5 };
-
-/* The files of a checkpoint and the arena in each; with `total`, the file also holds the frozen parameters. */
-struct part {
-	const char *name;
-	float *data;
-	int total, host; /* host: the arena may lie in host memory */
-};
-
-static int parts_of(const struct train_state *s, struct part out[FILES])
-{
-	const struct part all[FILES] = {
-	    {"weights.safetensors", s->values, 1, 0},
-	    {CHECKPOINT_AVERAGE, s->ema, 1, 0},
-	    {s->optimizer == OPTIMIZER_SCHEDULE_FREE ? "z.safetensors" : "exp_avg.safetensors", s->m, 0, s->offload != 0},
-	    {"exp_avg_sq.safetensors", s->v, 0, s->offload != 0},
-	    {"best.safetensors", s->best, 1, 0},
-	};
-	int n = s->best ? FILES : FILES - 1;
-
-	memcpy(out, all, sizeof all);
-	return n;
-}
+enum { FORMAT = 1, FILES = STATE_PARTS };
 
 /* The table without its frozen parameters; the names and offsets are the same. Release with mem_free(v). */
 static struct params table_of(const struct params *p, int total)
@@ -72,9 +51,9 @@ static void hash_file(void *arg, int64_t task, int worker)
 /* The disk writes the files while they are hashed. */
 static int save_parts(const char *dir, const struct train_state *s, void (*copied)(void *arg), void *arg, json_t *files, struct err *e)
 {
-	struct part part[FILES];
+	struct state_part part[FILES];
 	struct hashing h = {0};
-	int n = parts_of(s, part), rc = s->device && s->offload ? s->device->sync(s->device, e) : 0;
+	int n = state_parts(s, part), rc = s->device && s->offload ? s->device->sync(s->device, e) : 0;
 
 	for (int i = 0; !rc && i < n; i++) {
 		struct params table = table_of(s->params, part[i].total);
@@ -139,6 +118,8 @@ static int save_manifest(const char *dir, const struct train_state *s, const cha
 		json_object_set_new(o, "best_loss", json_string(exact));
 		json_object_set_new(o, "best_step", json_integer(s->best_step));
 	}
+	if (s->chain)
+		json_object_set_new(o, "chain", json_loads(s->chain, 0, NULL));
 	json_object_set_new(o, "stamp", json_string(stamp));
 	json_object_set(o, "files", files);
 	rc = commit_json(path, o, e);
@@ -230,6 +211,7 @@ static int check_file(const char *dir, const json_t *f, int hashes, struct err *
 static int load_numbers(const json_t *o, const char *where, struct train_state *s, struct err *e)
 {
 	const char *best = NULL, *sum = NULL, *squares = NULL;
+	const json_t *chain = json_object_get(o, "chain");
 	int64_t format = 0;
 
 	s->loss_count = 0;
@@ -242,6 +224,8 @@ static int load_numbers(const json_t *o, const char *where, struct train_state *
 	    jsonio_i64(o, "best_step", 0, 0, INT64_MAX, &s->best_step, where, e) ||
 	    jsonio_str(o, "lr_squares", s->optimizer == OPTIMIZER_SCHEDULE_FREE, &squares, where, e))
 		return -1;
+	mem_free(s->chain);
+	s->chain = json_is_object(chain) ? jsonio_line(chain) : NULL;
 	s->best_loss = INFINITY;
 	s->line_step = s->line_step < 0 ? s->step : s->line_step; /* checkpoints of earlier versions lack these three */
 	s->loss_sum = s->lr_squares = 0;
@@ -268,8 +252,8 @@ static int is_listed(const json_t *files, const char *name)
 /* Every part must be in the manifest, because only listed files were checked. */
 static int check_files(const char *dir, const struct train_state *s, const json_t *files, struct err *e)
 {
-	struct part part[FILES];
-	int n = parts_of(s, part);
+	struct state_part part[FILES];
+	int n = state_parts(s, part);
 
 	for (int i = 0; i < n; i++)
 		if (!is_listed(files, part[i].name))
@@ -282,8 +266,8 @@ static int check_files(const char *dir, const struct train_state *s, const json_
 
 static int load_parts(const char *dir, struct train_state *s, struct err *e)
 {
-	struct part part[FILES];
-	int n = parts_of(s, part), rc = 0;
+	struct state_part part[FILES];
+	int n = state_parts(s, part), rc = 0;
 
 	for (int i = 0; !rc && i < n; i++) {
 		char *path = path_join(dir, part[i].name);
@@ -361,8 +345,8 @@ static enum optimizer_kind stamped_optimizer(const json_t *stamp)
 static int inspect_files(const char *dir, const json_t *files, int hashes, struct checkpoint *c, struct err *e)
 {
 	struct train_state none = {.optimizer = stamped_optimizer(c->stamp)};
-	struct part part[FILES];
-	int n = parts_of(&none, part);
+	struct state_part part[FILES];
+	int n = state_parts(&none, part);
 	int64_t size;
 
 	for (int i = 0; i < n; i++)
@@ -393,8 +377,10 @@ int checkpoint_inspect(const char *path, int hashes, struct checkpoint *c, struc
 		c->best_step = s.best_step;
 		c->best_loss = s.best_loss;
 		c->stamp = json_loads(line, 0, NULL);
+		chain_line_of(s.chain, c->line);
 		rc = inspect_files(path, json_object_get(o, "files"), hashes, c, e);
 	}
+	mem_free(s.chain);
 	json_decref(o);
 	mem_free(manifest);
 	return rc;

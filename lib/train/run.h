@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "file/runlock.h"
 #include "net/model.h"
+#include "train/chain.h"
 #include "train/checkpointwriter.h"
 #include "train/frozen.h"
 #include "train/state.h"
@@ -40,9 +41,12 @@ struct trainer {
 	int64_t steps, part; /* part: samples of one tape run */
 	int64_t parts;       /* of a batch, that this rank computes; all, without other ranks */
 	int64_t validate_every, validations;
+	int64_t chain_every; /* 0: no chain; rank 0's on every rank */
+	struct chain chain;  /* only the first rank writes it */
 	double ema_decay;
 	struct profile *profile; /* NULL without --profile */
 	char *stamp;
+	json_t *exact;    /* the real numbers in it that its nine digits do not give back */
 	int64_t extended; /* the step at which the run was last extended; -1: never */
 	int extending;    /* 1: this call extends it */
 	char manifest[65];
@@ -83,6 +87,17 @@ int ranks_share_done(struct comm *c, int done, struct err *e);
 int ranks_any(struct comm *c, int mine, int *any, struct err *e);
 /* Take over rank 0's weights, averages, moments and counts. */
 int ranks_share_state(struct trainer *r, struct err *e);
+
+/* The hash chain (train/chainrun.c). Open it, the weights being those of state.step; collect a batch on every rank; collect a finished step; whether
+ * a line is due after `step`; write it, all steps being finished; and store in the state where the chain stands, before it is saved. */
+int chain_begin(struct trainer *r, struct err *e);
+int chain_take_batch(struct trainer *r, const struct batch *b, struct err *e);
+void chain_take_step(struct trainer *r, const double *status);
+int chain_is_due(const struct trainer *r, int64_t step);
+int chain_line(struct trainer *r, struct err *e);
+void chain_keep(struct trainer *r);
+/* What computes: the processor's model, or the GPU's. Caller frees with mem_free. */
+char *chain_machine(const struct device *d);
 
 /* Objective and tape for the options, device and network of r, whose data is open; laid out, not allocated. */
 void trainer_record(struct trainer *r);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "net/model.h"
 
 static float *floats(struct device *d, int64_t n, const char *what, struct err *e)
 {
@@ -30,6 +31,20 @@ int state_init(struct train_state *s, struct device *d, const struct params *p, 
 	return -1;
 }
 
+int state_parts(const struct train_state *s, struct state_part out[STATE_PARTS])
+{
+	const struct state_part all[STATE_PARTS] = {
+	    {"weights.safetensors", s->values, 1, 0},
+	    {CHECKPOINT_AVERAGE, s->ema, 1, 0},
+	    {s->optimizer == OPTIMIZER_SCHEDULE_FREE ? "z.safetensors" : "exp_avg.safetensors", s->m, 0, s->offload != 0},
+	    {"exp_avg_sq.safetensors", s->v, 0, s->offload != 0},
+	    {"best.safetensors", s->best, 1, 0},
+	};
+
+	memcpy(out, all, sizeof all);
+	return s->best ? STATE_PARTS : STATE_PARTS - 1;
+}
+
 void state_clear(struct train_state *s)
 {
 	size_t total = (size_t)s->params->total * sizeof(float), trainable = (size_t)s->params->trainable * sizeof(float);
@@ -49,6 +64,8 @@ void state_clear(struct train_state *s)
 	s->best_loss = INFINITY;
 	s->best_step = s->step = s->updates = s->skipped_in_a_row = s->loss_count = s->line_step = 0;
 	s->loss_sum = s->lr_squares = 0;
+	mem_free(s->chain);
+	s->chain = NULL;
 }
 
 void state_begin(struct train_state *s)
@@ -74,6 +91,7 @@ void state_release(struct train_state *s)
 	if (s->device)
 		s->device->release(s->device, s->rounded);
 	mem_free(s->config);
+	mem_free(s->chain);
 	for (size_t i = 0; s->device && i < sizeof all / sizeof *all; i++)
 		s->device->release(s->device, all[i]);
 	memset(s, 0, sizeof *s);

@@ -32,7 +32,18 @@ struct train_state {
 	double loss_sum;               /* over loss_count steps */
 	int64_t loss_count, line_step; /* line_step: the step of the last line */
 	char *config;                  /* text of config.json to store in checkpoints, so that they can be sampled; owned; may be NULL */
+	char *chain;                   /* where the hash chain stands (chain_place, train/chain.h): a JSON object; owned; NULL: there is no chain */
 };
+
+/* An arena, and its file in a checkpoint. */
+struct state_part {
+	const char *name; /* "exp_avg.safetensors" */
+	float *data;
+	int total, host; /* total: it holds the frozen parameters too; host: it may lie in host memory although the device's is another */
+};
+enum { STATE_PARTS = 5 };
+/* Returns their number. */
+int state_parts(const struct train_state *s, struct state_part out[STATE_PARTS]);
 
 /* Arenas for p, zeroed; keep_best allocates `best`, bf16 `rounded`. p and the device are borrowed. Release with state_release. */
 int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, int64_t offload, struct err *e);
@@ -78,6 +89,7 @@ struct checkpoint {
 	int64_t step, updates, best_step, bytes; /* best_step -1: none */
 	double best_loss;                        /* infinity: none */
 	json_t *stamp;
+	char line[65]; /* SHA-256 of the last line of the hash chain (train/chain.h) when it was saved; empty: it has none */
 };
 
 /* Check that a checkpoint is complete: its manifest, the size of every file and, with `hashes`, the SHA-256. ERR_DATA or ERR_NOINPUT names the

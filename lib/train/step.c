@@ -131,6 +131,7 @@ static int account(struct trainer *r, int all, struct err *e)
 		s->lr_squares = y[STATUS_LR_SQUARES];
 		r->last_norm = y[STATUS_NORM];
 		log_spike(r, step, y[STATUS_FINITE] != 0, y[STATUS_LOSS] / (double)r->o->batch);
+		chain_take_step(r, y);
 		if (y[STATUS_FINITE] != 0) {
 			s->loss_sum += y[STATUS_LOSS] / (double)r->o->batch;
 			s->loss_count++;
@@ -167,6 +168,8 @@ static int step(struct trainer *r, struct err *e)
 	if (next_batch(r, &b, e))
 		return -1;
 	name_nonfinite(r, &b);
+	if (chain_take_batch(r, &b, e))
+		return -1;
 	r->data_s += clock_seconds() - t0;
 	if (batch_gradient(r, &b, e))
 		return -1;
@@ -248,6 +251,7 @@ static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 	}
 	if (end_background(r, saved, e) || runlock_check(&r->lock, e))
 		return -1;
+	chain_keep(r);
 	if (!must) {
 		struct machine_memory m;
 
@@ -324,6 +328,24 @@ static int ask_end(const struct trainer *r, const struct turns *turns, const cha
 	return 0;
 }
 
+static int is_among(int64_t step, const int64_t *list, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == step)
+			return 1;
+	return 0;
+}
+
+/* Whether a checkpoint of the state after `step` is due; `since`: the clock at the last one. */
+static int save_is_due(const struct trainer *r, int64_t step, double since)
+{
+	const struct train_options *o = r->o;
+
+	if (o->replay)
+		return is_among(step, o->replay->saves, o->replay->save_count);
+	return step == r->steps || due(step, o->checkpoint.steps) || (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds);
+}
+
 static int run_steps(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
@@ -341,6 +363,8 @@ static int run_steps(struct trainer *r, struct err *e)
 
 		if (ask_end(r, &turns, &why, e))
 			return -1;
+		if (o->replay && s->step >= o->replay->until)
+			why = "replayed";
 		if (why)
 			return end_early(r, why, saved, e);
 		if (checkpoint_writer_has_finished(&r->writer) && end_background(r, &saved, e))
@@ -364,10 +388,11 @@ static int run_steps(struct trainer *r, struct err *e)
 			log_step(r, s->step, val_loss, detail);
 		if (due(s->step, o->sample_every))
 			draw(r);
+		if (chain_is_due(r, s->step) && (account(r, 1, e) || chain_line(r, e)))
+			return -1;
 		count_turn(&turns, clock_seconds() - began);
 		asked = is_asked_for(r);
-		if (last || asked || due(s->step, o->checkpoint.steps) ||
-		    (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds)) {
+		if (asked || save_is_due(r, s->step, since)) {
 			if (save(r, last, &saved, e))
 				return -1;
 			since = clock_seconds();

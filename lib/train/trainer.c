@@ -21,6 +21,7 @@
 #include "train/run.h"
 #include "train/step.h"
 #include "train/trainlog.h"
+#include "train/usual.h"
 
 static void say_damaged(void *arg, const char *message)
 {
@@ -28,6 +29,27 @@ static void say_damaged(void *arg, const char *message)
 
 	snprintf(line, sizeof line, "passed over a damaged checkpoint: %s", message);
 	train_warn(arg, line);
+}
+
+/* The real numbers of a stamp that are not the ones its text gives back, because that has nine digits: {"lr": "0.00123456789123"}. Caller
+ * json_decref()s. */
+static json_t *inexact_reals(const json_t *stamp)
+{
+	json_t *o = json_object(), *v;
+	const char *key;
+
+	json_object_foreach ((json_t *)(uintptr_t)stamp, key, v) {
+		char nine[F64_TEXT], text[F64_TEXT];
+		double back = 0;
+
+		if (!json_is_real(v))
+			continue;
+		snprintf(nine, sizeof nine, "%.9g", json_real_value(v));
+		print_f64(text, json_real_value(v));
+		if (parse_f64(nine, -INFINITY, INFINITY, &back) || back != json_real_value(v))
+			json_object_set_new(o, key, json_string(text));
+	}
+	return o;
 }
 
 /* The stamp: everything that determines the weights. */
@@ -55,6 +77,8 @@ static int make_stamp(struct trainer *r, struct err *e)
 		return -1;
 	}
 	r->stamp = stamp_line(s);
+	json_decref(r->exact);
+	r->exact = inexact_reals(stamp_root(s));
 	stamp_free(s);
 	return 0;
 }
@@ -197,6 +221,7 @@ static int open_data(struct trainer *r, struct err *e)
 		               o->shards);
 	r->steps = o->steps ? o->steps : (int64_t)ceil(o->epochs * (double)info->count / (double)o->batch);
 	r->validate_every = o->validate_every ? o->validate_every : r->steps / 20 > 0 ? r->steps / 20 : 1;
+	r->chain_every = o->replay ? 1 : o->chain_every < 0 ? usual_chain(r->steps) : o->chain_every;
 	r->part = o->batch / o->accumulate;
 	r->parts = rank_parts(o);
 	return fit_network(r, e) || null_text_open(r, e) ? -1 : 0;
@@ -323,6 +348,8 @@ static void release(struct trainer *r)
 	json_decref(r->from_report);
 	schedule_release(&r->schedule);
 	mem_free(r->stamp);
+	json_decref(r->exact);
+	chain_close(&r->chain);
 	mem_free(r->train_dir);
 	if (r->log >= 0)
 		close(r->log);
@@ -392,7 +419,7 @@ static int train(struct trainer *r, struct err *e)
 	r->peak = r->device->peak_flops ? r->device->peak_flops(r->device) * comm_size(r->o->comm) : NAN; /* of as many alike */
 	if (begin_weights(r, e))
 		return -1;
-	rc = begin_loader(r, e) || open_log(r, e) ? -1 : 0;
+	rc = begin_loader(r, e) || open_log(r, e) || chain_begin(r, e) ? -1 : 0;
 	if (comm_agree(r->o->comm, rc, e))
 		return -1;
 	if (r->o->profile)
@@ -432,13 +459,14 @@ static int manifest_hash(struct trainer *r, struct err *e)
 
 char *train_stamp(const struct train_options *o, struct err *e)
 {
-	struct trainer r = {.o = o, .device = device_cpu(NULL, DT_F32), .log = -1};
+	struct trainer r = {.o = o, .device = device_cpu(NULL, DT_F32), .log = -1, .chain.fd = -1};
 
 	if (!manifest_hash(&r, e) && !open_frozen(&r, 1, e))
 		make_stamp(&r, e);
 	frozen_free(r.frozen);
 	device_free(r.device);
 	model_config_release(&r.from);
+	json_decref(r.exact);
 	return r.stamp;
 }
 
@@ -489,7 +517,7 @@ static int open_for_plan(struct trainer *r, struct err *e)
 static int settle_parts(struct train_options *o, struct device *device, struct err *e)
 {
 	struct train_options whole = *o;
-	struct trainer r = {.o = &whole, .device = device, .log = -1};
+	struct trainer r = {.o = &whole, .device = device, .log = -1, .chain.fd = -1};
 	json_t *begun;
 	int rc = 0;
 
@@ -516,7 +544,7 @@ int train_run(const struct train_options *asked, struct device *device, const st
 {
 	struct train_options own = settled(asked, device);
 	const struct train_options *o = &own;
-	struct trainer r = {.o = o, .hooks = hooks, .device = device, .last_norm = NAN, .log = -1, .extended = -1};
+	struct trainer r = {.o = o, .hooks = hooks, .device = device, .last_norm = NAN, .log = -1, .chain.fd = -1, .extended = -1};
 	size_t there = dir_there(o->out);
 	int rc = -1, done, mine;
 
@@ -539,7 +567,7 @@ out:
 int train_plan(const struct train_options *asked, struct device *device, struct train_plan *p, struct err *e)
 {
 	struct train_options own = settled(asked, device), *o = &own;
-	struct trainer r = {.o = o, .device = device, .log = -1};
+	struct trainer r = {.o = o, .device = device, .log = -1, .chain.fd = -1};
 	int rc = -1;
 
 	memset(p, 0, sizeof *p);

@@ -30,6 +30,15 @@ struct train_interval {
 	double seconds; /* 0: by steps only */
 };
 
+/* A run that repeats a part of another one, for ddm-audit. Its lists are in increasing order. */
+struct train_replay {
+	const int64_t *lines, *saves; /* steps after which a line of the chain is written, instead of every chain_every; and a checkpoint */
+	int line_count, save_count;
+	int64_t until;                             /* end after this step, with ERR_AGAIN unless it is the last; the hook may lower it */
+	void (*line)(void *arg, const char *text); /* called with each line of the chain */
+	void *arg;
+};
+
 struct train_options {
 	/* What to train. */
 	struct net_config net; /* kind, patch, hidden, depth, heads, mlp_ratio, text_tokens (0: from the data); the rest follows from the data */
@@ -89,6 +98,8 @@ struct train_options {
 	int keep;
 	int64_t sample_every; /* 0: never */
 	int64_t log_every;
+	int64_t chain_every;         /* steps between lines of the hash chain (train/chain.h); negative: by the number of steps; 0: no chain */
+	struct train_replay *replay; /* NULL, or what to repeat; borrowed */
 	int profile;
 	struct comm *comm;   /* the ranks that train together, each calling train_run with the same options; NULL: this process alone. Borrowed */
 	const char *program; /* for the stamp */
@@ -109,6 +120,11 @@ int train_resolve(struct train_options *o, struct err *e);
 /* The stamp of a run with these options, one line of JSON; hashes the files that determine the result. A negative precision or class dropout is
  * kept as it is. NULL on failure; caller frees with mem_free. */
 char *train_stamp(const struct train_options *o, struct err *e);
+
+/* The inverse: the options that made a stamp, from its object, the "exact" of the hash chain (train/chain.h) and the network of config.json. Files
+ * and folders are in a stamp only by their hashes, so that the caller sets shards, out, init_from, from, experts and null_text. Texts are borrowed
+ * from `stamp`. ERR_DATA names a value that no option has. Whether all was found again shows train_stamp. */
+int train_options_of(struct train_options *o, const json_t *stamp, const json_t *exact, const struct net_config *net, struct err *e);
 
 /* The numbers in a line of the log. */
 struct train_step {

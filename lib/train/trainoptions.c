@@ -79,7 +79,7 @@ static void put_weighting(struct stamp *s, const char *key, const void *field)
 	if (name)
 		stamp_text(s, key, name);
 	if (name && numbered)
-		stamp_f64(s, "weighting_number", w.by ? w.by : sigma_data);
+		stamp_f64(s, "weighting_number", w.kind == WEIGHTING_EDM && !w.by ? sigma_data : w.by);
 }
 
 static void put_time(struct stamp *s, const char *key, const void *field)
@@ -290,6 +290,9 @@ const struct option train_common_options[] = {
      .when = {{USE_INPUT, "pictures, not latents"}}},
     {"--log-every", .type = OPTION_INT, REQUEST(log_every), .lo = 1, .hi = 1e12, .arg = "N", .preset = "10",
      .help = "steps between lines of train.jsonl", OPTION_ALWAYS},
+    {"--chain-every", .type = OPTION_INT, REQUEST(chain_every), .hi = 1e12, .arg = "N",
+     .help = "steps between lines of train/chain.jsonl, the hashes that ddm-audit checks; 0: none", .said = "default steps / 20, at least 50",
+     OPTION_ALWAYS},
     OPTION_GROUP("Machine"),
     {"--recompute", .type = OPTION_FLAG, REQUEST(recompute), .help = "recompute blocks in the backward pass: less memory, same bytes", OPTION_ALWAYS},
     {"--recompute-light", .type = OPTION_FLAG, REQUEST(recompute_light), .help = "recompute norms and activations alone: little time, same bytes",
@@ -306,7 +309,7 @@ const struct option train_common_options[] = {
 
 struct train_options train_defaults(enum net_role role)
 {
-	struct train_options o = {.cluster = DATASET_ALL, .class_dropout = -1, .precision = -1, .optimizer = OPTIMIZER_USUAL};
+	struct train_options o = {.cluster = DATASET_ALL, .class_dropout = -1, .precision = -1, .optimizer = OPTIMIZER_USUAL, .chain_every = -1};
 
 	option_presets(train_expert_options, &o);
 	option_presets(train_router_options, &o);

@@ -88,6 +88,13 @@ double usual_epochs(int64_t samples, int classifier)
 	return fmin(100, rounded(most / (double)(samples > 0 ? samples : 1), 3));
 }
 
+int64_t usual_chain(int64_t steps)
+{
+	enum { LINES = 20, FEWEST = 50 };
+
+	return steps / LINES > FEWEST ? steps / LINES : FEWEST;
+}
+
 void usual_network(int64_t samples, int channels, int size, int arrays, int classifier, char name[24])
 {
 	enum { NARROWEST = 96 };

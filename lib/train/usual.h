@@ -15,6 +15,10 @@ enum optimizer_kind usual_optimizer(const struct net_config *c);
  * for a classifier, fewer. Rounded to three digits. */
 double usual_epochs(int64_t samples, int classifier);
 
+/* The steps between lines of the hash chain: a twentieth of the run, and at least 50, because a line costs about as much as a few steps of a narrow
+ * network with a small batch. */
+int64_t usual_chain(int64_t steps);
+
 /* The network: dit-nano for a router or fewer than 30,000 samples, else dit-micro. The samples are pictures of size x size pixels or arrays, such as
  * latents, of size x size positions. The patch is the largest of 4, 2 and 1 (of arrays: 2 and 1) that divides the size, leaves at least 8 x 8 patches
  * and has no more numbers than dit-nano is wide. A router's patch is twice as large where that divides the size. */

@@ -27,6 +27,9 @@ check "two ranks" $run --steps 8 --accumulate 4 --ranks 2 -o two s
 same "two" one two
 check "four ranks, started by mpirun" $mpi -n 4 $run --steps 8 --accumulate 4 -o four s
 same "four" one four
+check_same "the hash chain of two" one/train/chain.jsonl two/train/chain.jsonl
+check_same "of four" one/train/chain.jsonl four/train/chain.jsonl
+check_grep "has the keys of all eight steps" '"step":8,.*"losses":"[0-9a-f]{64}"' four/train/chain.jsonl
 check "the logs have the same losses, norms and validation" sh -c '[ -n "$1" ] && [ "$1" = "$2" ]' - "$(losses one)" "$(losses four)"
 check_grep "the log names the ranks and the engine" '"event":"start".*"ranks":4,"engine":"MPI"' four/train.jsonl
 check_grep "and what they sent" '"comm_bytes":[1-9]' four/train.jsonl

@@ -21,6 +21,7 @@
 #include "net/trunkconfig.h"
 #include "tests/unit/far.h"
 #include "tests/unit/folderhash.h"
+#include "tests/unit/samechain.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
 #include "train/trainer.h"
@@ -134,6 +135,7 @@ static struct train_options tiny(const struct net_def *def, const char *out)
 	o.validate_every = 4;
 	o.validate_samples = 7;
 	o.log_every = 3;
+	o.chain_every = 3; /* the run, the start, and after 3, 6 and 9 steps */
 	return o;
 }
 
@@ -175,6 +177,7 @@ static void same_training(const char *name, struct train_options o)
 	same_file(near, far, weights);
 	same_file(near, far, "train/samples-00000008.png");
 	same_file(near, far, "train/step-00000009/exp_avg_sq.safetensors");
+	same_chain(near, far, 5);
 	o.log_every = 1;
 	o.out = cut;
 	train_on(1, o, &c);

@@ -305,6 +305,26 @@ static void defaults(void **state)
 	assert_int_equal(r.keep_best, 1);
 }
 
+/* A bias of 0 is not the usual deviation of the data, by which edm weighs where it is given none. */
+static void sigmoid_without_bias(void **state)
+{
+	static const char *const texts[] = {"sigmoid", "sigmoid:.5", "edm", "edm:.5"};
+	char *stamp[4];
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct train_options o = request(NAMED);
+
+		assert_int_equal(weighting_parse(texts[i], &o.objective.weighting, &e), 0);
+		stamp[i] = stamp_of(o, NAMED);
+	}
+	assert_string_not_equal(stamp[0], stamp[1]);
+	assert_string_equal(stamp[2], stamp[3]);
+	for (int i = 0; i < 4; i++)
+		mem_free(stamp[i]);
+}
+
 static int64_t shape_of(const struct train_options *o, const char *name)
 {
 	struct net_value v;
@@ -405,6 +425,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(stamp_tells_what_counts), cmocka_unit_test(a_command_repeats_the_stamp), cmocka_unit_test(defaults),
 	    cmocka_unit_test(names_are_resolved),      cmocka_unit_test(given_values_stay),           cmocka_unit_test(usual_values),
+	    cmocka_unit_test(sigmoid_without_bias),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

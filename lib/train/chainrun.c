@@ -1,0 +1,186 @@
+/* The hash chain of a run in progress: when a line is due, and what it says. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "core/machine.h"
+#include "core/mem.h"
+#include "core/version.h"
+#include "file/fileio.h"
+#include "kernels/optimizer.h"
+#include "train/run.h"
+#include "train/statehash.h"
+
+char *chain_machine(const struct device *d)
+{
+	const char *model = d->host ? NULL : strchr(d->name, '('); /* "cuda:0 (NVIDIA H100)": the number is no part of it */
+
+	return d->host ? machine_processor("") : mem_strdup(model ? model : d->name);
+}
+
+static void put_exact(json_t *o, const char *key, double v)
+{
+	char text[32];
+
+	snprintf(text, sizeof text, "%a", v);
+	json_object_set_new(o, key, json_string(text));
+}
+
+/* Add the line, and tell it to a replay. A line that cannot be written causes a warning only, as one of the log. */
+static void add(struct trainer *r, json_t *o)
+{
+	struct err why = {0};
+	char *text = chain_add(&r->chain, o, &why);
+
+	if (!text)
+		train_warn(r, why.msg);
+	if (text && r->o->replay && r->o->replay->line)
+		r->o->replay->line(r->o->replay->arg, text);
+	mem_free(text);
+}
+
+/* What the run is: the first line, and one more wherever the run is extended. */
+static void add_run(struct trainer *r)
+{
+	json_t *o = json_object(), *names = json_array(), *frozen = json_array();
+
+	for (int i = 0; i < r->params.n; i++) {
+		json_array_append_new(names, json_string(r->params.v[i].name));
+		if (r->params.v[i].flags & PARAM_FROZEN)
+			json_array_append_new(frozen, json_string(r->params.v[i].name));
+	}
+	json_object_set_new(o, "format", json_integer(CHAIN_FORMAT));
+	json_object_set_new(o, "step", json_integer(r->state.step));
+	json_object_set_new(o, "steps", json_integer(r->steps));
+	json_object_set_new(o, "stamp", json_loads(r->stamp, 0, NULL));
+	json_object_set(o, "exact", r->exact);
+	json_object_set_new(o, "samples", json_integer(dataset_info(r->data)->count));
+	json_object_set_new(o, "parameters", names);
+	json_object_set_new(o, "frozen", frozen);
+	add(r, o);
+}
+
+int chain_line(struct trainer *r, struct err *e)
+{
+	const struct train_state *s = &r->state;
+	json_t *o, *hashes;
+	char *machine;
+
+	if (r->chain.fd < 0)
+		return 0;
+	if (!(hashes = state_hashes(s, e)) || r->device->error(r->device, e)) {
+		json_decref(hashes);
+		return -1;
+	}
+	o = json_object();
+	json_object_set_new(o, "step", json_integer(s->step));
+	json_object_set_new(o, "updates", json_integer(s->updates));
+	json_object_set_new(o, "skipped_in_a_row", json_integer(s->skipped_in_a_row));
+	put_exact(o, "loss_sum", r->chain.loss_sum);
+	json_object_set_new(o, "loss_count", json_integer(r->chain.loss_count));
+	json_object_set_new(o, "keys", json_string(r->chain.keys));
+	json_object_set_new(o, "losses", json_string(str_text(&r->chain.steps)));
+	json_object_set_new(o, "hashes", hashes);
+	if (s->best && isfinite(s->best_loss)) {
+		json_object_set_new(o, "best_step", json_integer(s->best_step));
+		put_exact(o, "best_loss", s->best_loss);
+	}
+	machine = chain_machine(r->device);
+	json_object_set_new(o, "machine", json_string(machine));
+	json_object_set_new(o, "precision", json_string(precision_names[r->o->precision]));
+	json_object_set_new(o, "build", json_string(DDM_VERSION "\n" DDM_BUILD));
+	mem_free(machine);
+	add(r, o);
+	return 0;
+}
+
+int chain_begin(struct trainer *r, struct err *e)
+{
+	struct train_state *s = &r->state;
+	char *path;
+	int rc = 1;
+
+	if (!is_first_rank(r) || !r->chain_every)
+		return 0;
+	path = path_join(r->train_dir, CHAIN_NAME);
+	if (s->step && s->chain)
+		rc = chain_reopen(&r->chain, path, s->chain, e);
+	if (rc > 0 && s->step) {
+		char line[600];
+
+		snprintf(line, sizeof line, "%.400s %s step %lld: a new one begins there", path,
+		         s->chain ? "is not the chain of the checkpoint of" : "has nothing about the steps before", (long long)s->step);
+		train_warn(r, line);
+	}
+	if (rc > 0 && !(rc = chain_create(&r->chain, path, e))) {
+		add_run(r);
+		rc = chain_line(r, e);
+	} else if (!rc && r->extending) {
+		add_run(r);
+	}
+	mem_free(path);
+	return rc;
+}
+
+struct keys {
+	struct dataset *data;
+	const int64_t *index;
+};
+
+static const char *key_at(void *arg, int64_t i)
+{
+	const struct keys *k = arg;
+
+	return dataset_key(k->data, k->index[i]);
+}
+
+/* Every rank reads its own part of a batch; the parts lie in the order of the ranks. */
+int chain_take_batch(struct trainer *r, const struct batch *b, struct err *e)
+{
+	struct comm *c = r->o->comm;
+	int64_t n = b->n * comm_size(c), *all = NULL;
+	struct keys k = {r->data, b->index};
+	int rc = 0;
+
+	if (!r->chain_every)
+		return 0;
+	if (comm_size(c) > 1) {
+		k.index = all = mem_zalloc((size_t)n, sizeof *all);
+		memcpy(all + comm_rank(c) * b->n, b->index, (size_t)b->n * sizeof *all);
+		rc = comm_gather(c, all, (size_t)b->n * sizeof *all, e);
+	}
+	if (!rc && r->chain.fd >= 0)
+		chain_batch(&r->chain, n, key_at, &k);
+	mem_free(all);
+	return rc;
+}
+
+void chain_take_step(struct trainer *r, const double *status)
+{
+	if (r->chain.fd >= 0)
+		chain_step(&r->chain, status[STATUS_LOSS] / (double)r->o->batch, status[STATUS_NORM], status[STATUS_FINITE] != 0);
+}
+
+int chain_is_due(const struct trainer *r, int64_t step)
+{
+	const struct train_replay *p = r->o->replay;
+
+	for (int i = 0; p && i < p->line_count; i++)
+		if (p->lines[i] == step)
+			return 1;
+	return !p && r->chain_every && (step == r->steps || step % r->chain_every == 0);
+}
+
+void chain_keep(struct trainer *r)
+{
+	struct err why = {0};
+
+	mem_free(r->state.chain);
+	r->state.chain = NULL;
+	if (r->chain.fd < 0)
+		return;
+	r->state.chain = chain_place(&r->chain);
+	if (chain_sync(&r->chain, &why)) /* after a loss of power a new chain begins, and says so */
+		train_warn(r, why.msg);
+}

@@ -208,7 +208,7 @@ RC=$?
 [ $RC -eq 75 ]
 tap_result $? "SIGTERM ends it" "exit $RC"
 check_err "with a word on how to go on" 'long.new/expert_0: interrupted: run the same command again'
-check_out "after a checkpoint" 1 sh -c 'ls long.new/expert_0/train | grep -c .'
+check_out "after a checkpoint" 1 sh -c 'ls long.new/expert_0/train | grep -c ^step-'
 
 # A held-out sample: only the router, whose best step it helped to choose.
 held=$(rows 0 holdout | head -n 1)

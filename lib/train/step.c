@@ -189,7 +189,8 @@ static void prune(struct trainer *r, int64_t step)
 {
 	if (!is_first_rank(r))
 		return;
-	checkpoint_prune(r->train_dir, step, r->o->keep > 0 ? r->o->keep : 1, r->o->checkpoint.seconds > 0 ? 0 : r->o->checkpoint.steps, r->steps);
+	checkpoint_prune(r->train_dir, step, r->o->keep > 0 ? r->o->keep : 1, r->o->keep_every,
+	                 r->o->checkpoint.seconds > 0 ? 0 : r->o->checkpoint.steps, r->steps);
 }
 
 /* Wait for the checkpoint in the background, if there is one, and take over its result. If it could not be written, the run warns and tries again
@@ -219,13 +220,17 @@ static int end_background(struct trainer *r, int64_t *saved, struct err *e)
 	return 0;
 }
 
-/* A sheet of samples that cannot be written causes a warning only. */
-static void draw(struct trainer *r)
+/* A sheet of samples that cannot be written causes a warning only, unless another process has taken over the folder. */
+static int draw(struct trainer *r, struct err *e)
 {
 	struct err why = {0};
 
-	if (is_first_rank(r) && sample_grid(r, &why))
-		train_warn(r, why.msg);
+	if (!is_first_rank(r) || !sample_grid(r, &why))
+		return 0;
+	if (runlock_check(&r->lock, e))
+		return -1;
+	train_warn(r, why.msg);
+	return 0;
 }
 
 /* Save the current state: in the background, or, if it must be saved, before this returns. *saved becomes the step of the last checkpoint that is
@@ -354,11 +359,11 @@ static int run_steps(struct trainer *r, struct err *e)
 		}
 		if (validated || last)
 			log_step(r, s->step, val_loss, detail);
-		if (due(s->step, o->sample_every))
-			draw(r);
+		if (due(s->step, o->sample_every) && draw(r, e))
+			return -1;
 		count_turn(&turns, clock_seconds() - began);
 		asked = is_asked_for(r);
-		if (last || asked || due(s->step, o->checkpoint.steps) ||
+		if (last || asked || due(s->step, o->checkpoint.steps) || due(s->step, o->keep_every) ||
 		    (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds)) {
 			if (save(r, last, &saved, e))
 				return -1;

@@ -8,10 +8,10 @@
 #include "train/step.h"
 #include "train/trainlog.h"
 
-/* Only the first rank has a log. Takes over o. */
+/* Only the first rank has a log. A process that was stopped while another took over the folder writes no line. Takes over o. */
 static void put_line(const struct trainer *r, json_t *o)
 {
-	if (r->log >= 0)
+	if (r->log >= 0 && !runlock_check(&r->lock, NULL))
 		trainlog_line(r->log, o);
 	else
 		json_decref(o);

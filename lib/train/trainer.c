@@ -297,6 +297,8 @@ static int open_log(struct trainer *r, struct err *e)
 
 	if (!is_first_rank(r))
 		return 0;
+	if (runlock_check(&r->lock, e)) /* to open the log is to shorten it, and the data may have taken long to read */
+		return -1;
 	path = path_join(r->o->out, "train.jsonl");
 	r->log = trainlog_open(path, r->state.step, &r->past, e);
 	mem_free(path);

@@ -87,6 +87,7 @@ struct train_options {
 	                  * multiple of 16; 0: they stay on the device. OPTIMIZER_MUON: 0 */
 	struct train_interval checkpoint;
 	int keep;
+	int64_t keep_every;   /* a checkpoint at each multiple of so many steps, which is never removed; 0: none */
 	int64_t sample_every; /* 0: never */
 	int64_t log_every;
 	int profile;

@@ -13,6 +13,7 @@
 #include "train/trainer.h"
 #include "train/trainlog.h"
 #include "train/update.h"
+#include "train/watchdog.h"
 
 enum { NONFINITE_NAMED = 10 };
 
@@ -34,6 +35,7 @@ struct trainer {
 	struct train_state state;
 	struct checkpoint_writer writer;
 	struct update update;
+	struct watchdog watchdog;
 	float *dloss; /* (part), on the device */
 	struct noised noised;
 	int64_t steps, part; /* part: samples of one tape run */

@@ -28,6 +28,7 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 		double t0 = clock_seconds(), t1, t2;
 		int failed;
 
+		watchdog_phase(&r->watchdog, "the forward pass");
 		device_range(r->device, "upload");
 		clean = (struct clean){.x0 = b->x + at * r->objective.d, .label = b->label + at, .cluster = b->cluster + at};
 		if (b->text) {
@@ -43,6 +44,7 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 		if (failed)
 			return -1;
 		t2 = clock_seconds();
+		watchdog_phase(&r->watchdog, "the backward pass");
 		device_range(r->device, "backward");
 		tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
 		device_range_end(r->device);
@@ -70,6 +72,7 @@ static int apply(struct trainer *r, struct err *e)
 
 	int rc;
 
+	watchdog_phase(&r->watchdog, "the update of the weights");
 	device_range(r->device, "optimizer");
 	rc = update_apply(&r->update, plan, e);
 	device_range_end(r->device);
@@ -116,6 +119,7 @@ static int account(struct trainer *r, int all, struct err *e)
 	struct train_state *s = &r->state;
 	const double *y;
 
+	watchdog_phase(&r->watchdog, "the wait for the device");
 	while ((y = update_finished(&r->update, all))) {
 		int64_t step = s->step - r->update.count;
 
@@ -144,6 +148,7 @@ static int next_batch(struct trainer *r, struct batch *b, struct err *e)
 {
 	int rc;
 
+	watchdog_phase(&r->watchdog, "the reading of a batch");
 	device_range(r->device, "data");
 	rc = loader_next(r->loader, b, e);
 	device_range_end(r->device);
@@ -163,6 +168,7 @@ static int step(struct trainer *r, struct err *e)
 	if (batch_gradient(r, &b, e))
 		return -1;
 	t0 = clock_seconds();
+	watchdog_phase(&r->watchdog, "the writing of a checkpoint");
 	checkpoint_writer_wait_arenas(&r->writer);
 	if (apply(r, e) || account(r, 0, e))
 		return -1;
@@ -174,8 +180,10 @@ static int validate_now(struct trainer *r, double *val_loss, json_t **detail, st
 {
 	struct train_state *s = &r->state;
 
+	watchdog_phase(&r->watchdog, "a validation");
 	if (validate(r, val_loss, detail, e))
 		return -1;
+	watchdog_turn(&r->watchdog, s->step);
 	if (s->best && *val_loss < s->best_loss) {
 		s->best_loss = *val_loss;
 		s->best_step = s->step;
@@ -224,8 +232,12 @@ static int end_background(struct trainer *r, int64_t *saved, struct err *e)
 static int draw(struct trainer *r, struct err *e)
 {
 	struct err why = {0};
+	int rc;
 
-	if (!is_first_rank(r) || !sample_grid(r, &why))
+	watchdog_phase(&r->watchdog, "the drawing of samples");
+	rc = is_first_rank(r) ? sample_grid(r, &why) : 0;
+	watchdog_turn(&r->watchdog, r->state.step);
+	if (!rc)
 		return 0;
 	if (runlock_check(&r->lock, e))
 		return -1;
@@ -243,8 +255,10 @@ static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 		*saved = r->state.step;
 		return 0;
 	}
+	watchdog_phase(&r->watchdog, "the writing of a checkpoint");
 	if (end_background(r, saved, e) || runlock_check(&r->lock, e))
 		return -1;
+	watchdog_turn(&r->watchdog, r->state.step);
 	if (!must) {
 		struct machine_memory m;
 
@@ -310,11 +324,12 @@ static int is_asked_for(struct trainer *r)
 }
 
 /* Why the run should end now, or NULL: a signal or the time limit, of this rank or another. */
-static int ask_end(const struct trainer *r, const struct turns *turns, const char **why, struct err *e)
+static int ask_end(struct trainer *r, const struct turns *turns, const char **why, struct err *e)
 {
 	enum { STOPPED = 1, LATE = 2 };
 	int asked = trainer_is_stopped(r) ? STOPPED : is_late(r, turns) ? LATE : 0;
 
+	watchdog_phase(&r->watchdog, "the question whether to stop");
 	if (ranks_any(r->o->comm, asked, &asked, e))
 		return -1;
 	*why = asked & STOPPED ? "interrupted" : asked ? "out of time" : NULL;
@@ -344,6 +359,7 @@ static int run_steps(struct trainer *r, struct err *e)
 			return -1;
 		device_range(r->device, "step");
 		failed = step(r, e);
+		watchdog_turn(&r->watchdog, s->step);
 		device_range_end(r->device);
 		if (failed)
 			return -1;

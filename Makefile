@@ -13,7 +13,7 @@
 #	make check-cuda     every op, networks, training and sampling on the GPU beside the CPU; skipped without one; T=pattern
 #	make bench-cuda     training, sampling, kernels and products on the GPU beside its peaks, measured in the same run
 #	make cuda-bundle    both for any x86-64 with a Hopper GPU (CUDA_ARCH=LIST: others), as a file to run elsewhere: tests/cuda/README
-#	make soak           a small campaign under random faults, TIME=1h for so long; see tests/faults/soak.sh
+#	make soak           a small campaign under random faults, TIME=1h for so long; see tests/faults/soaking.sh
 #	make fuzz           the parsers under libFuzzer (clang), SECONDS=60 each; FUZZ=pattern: those whose name holds it
 #	make install        programs, manual, libddm.a with its headers and ddm.pc to PREFIX (configure --prefix), below DESTDIR
 #	make uninstall | dist | clean | distclean
@@ -94,7 +94,7 @@ OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o $(B)/tests/cuda/wholestep.o
 
 all: $(LIBS) $(PROGS) $(DECODER) $(ENGINE)
-tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so $(B)/tests/clock.so $(B)/tests/soak standin
+tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so $(B)/tests/clockjump.so $(B)/tests/soak standin
 
 $(B)/libddm.a: $(LIB_O)
 $(B)/libcmd.a: $(CMD_O)
@@ -197,7 +197,7 @@ $(B)/tests/soak: $(addprefix $(SRC)/tests/faults/,soak.c disk.c faults.h) $(B)/f
 	@mkdir -p $(@D)
 	@echo "  LD $@"
 	$(Q)$(CC) -std=c11 $(WARN) -O2 -I$(SRC) -o $@ $(filter %.c,$^)
-$(B)/tests/hold.so $(B)/tests/clock.so: $(B)/tests/%.so: $(SRC)/tests/faults/%.c $(B)/flags
+$(B)/tests/hold.so $(B)/tests/clockjump.so: $(B)/tests/%.so: $(SRC)/tests/faults/%.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD $@"
 	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -o $@ $<
@@ -310,8 +310,8 @@ format:
 check-peers: all $(PEERS) $(addprefix $(B)/tests/unit/test_,pretrained encoders textencoder paris pixart)
 	$(Q)B=$(B) PEER_PYTHON='$(or $(PEER_PYTHON),python3)' $(SRC)/tests/peers/run $(T)
 
-soak: all $(B)/tests/clock.so $(B)/tests/soak
-	$(Q)B=$(B) $(foreach v,TIME EVERY SEED KINDS STEPS SAVE,$(if $($(v)),$(v)='$($(v))')) $(SRC)/tests/faults/soak.sh
+soak: all $(B)/tests/clockjump.so $(B)/tests/soak
+	$(Q)B=$(B) $(foreach v,TIME EVERY SEED KINDS STEPS SAVE,$(if $($(v)),$(v)='$($(v))')) $(SRC)/tests/faults/soaking.sh
 
 demo:
 	$(Q)B=$(B) $(SRC)/share/deps.sh --quick --needed

@@ -21,10 +21,10 @@ tap_result $? "one that ends before is left alone" "exit $RC"
 RC=$?
 [ $RC -eq 7 ] && [ "$(cat told)" = 1 ]
 tap_result $? "stop lets it go on" "exit $RC"
-SOAK_CLOCK=$B/tests/clock.so check_out "the clock jumps" yes \
+SOAK_CLOCK=$B/tests/clockjump.so check_out "the clock jumps" yes \
 	sh -c '[ $(($('"$B"'/tests/soak clock 0 1000000 told date +%s) - $(date +%s))) -gt 900000 ] && echo yes'
 
-check "no output changes under faults" env TIME=20 EVERY=1 STEPS=300 SAVE=1s SEED="${DDM_TEST_SOAK_SEED:-1}" sh "$SRC/tests/faults/soak.sh"
+check "no output changes under faults" env TIME=20 EVERY=1 STEPS=300 SAVE=1s SEED="${DDM_TEST_SOAK_SEED:-1}" sh "$SRC/tests/faults/soaking.sh"
 cp "$OUT" table
 for row in "faults: kill" "faults: stop" "faults: full" "faults: io" "faults: clock" "campaigns, each .*" "goodput" "steps done again for each"; do
 	check_grep "the table has: $row" "^$row	[0-9]" table
@@ -33,12 +33,12 @@ struck=$(awk -F '\t' '/^faults/ { n += $2 } END { print n }' table)
 check_true "at least five faults struck" "${struck:-0} >= 5"
 
 # A program that loses bytes in a fault is found.
-mkdir lossy lossy/tests && cp -P "$B"/ddm-* lossy/ && cp "$B/tests/soak" "$B/tests/clock.so" lossy/tests/
+mkdir lossy lossy/tests && cp -P "$B"/ddm-* lossy/ && cp "$B/tests/soak" "$B/tests/clockjump.so" lossy/tests/
 mv lossy/ddm-cluster lossy/cluster.real
 cat >lossy/ddm-cluster <<'END'
 #!/bin/sh
 "$(dirname "$0")/cluster.real" "$@" && [ ! -e ../whole.sums ] || echo >>lossy.txt
 END
 chmod +x lossy/ddm-cluster
-check_exit_any 1 "other bytes are a bug" env B="$PWD/lossy" TIME=1 EVERY=1 STEPS=20 SAVE=1s KINDS=kill sh "$SRC/tests/faults/soak.sh"
+check_exit_any 1 "other bytes are a bug" env B="$PWD/lossy" TIME=1 EVERY=1 STEPS=20 SAVE=1s KINDS=kill sh "$SRC/tests/faults/soaking.sh"
 check_err "which is named, with the seed" 'SEED=1: campaign 1 has other bytes: > .*lossy.txt'

@@ -10,7 +10,7 @@
  *	stop    SIGSTOP, and SIGCONT after ARG seconds
  *	full    for ARG seconds every call that needs room on the disk fails with ENOSPC
  *	io      one fsync or write fails
- *	clock   the clock of the day jumps by ARG seconds (tests/faults/clock.c, which SOAK_CLOCK names, is preloaded)
+ *	clock   the clock of the day jumps by ARG seconds (tests/faults/clockjump.c, which SOAK_CLOCK names, is preloaded)
  *	rank    SIGKILL to the rank 1 that the program has started; as kill where there is none
  *
  * Writes "1" into TOLD if the fault struck before the program had ended, else "0". Exits as the program did, with 128+n if a signal n ended it. */

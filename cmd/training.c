@@ -132,11 +132,11 @@ void training_run(struct train_options *o, struct err *e)
 	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
 	if (ranks > 1 && !plan)
 		start_ranks(e);
+	if (!plan) /* before it joins the others, which can take seconds */
+		training_catch_signals(o->program, grace);
 	if (launched_ranks() > 1 && join_ranks(o, e))
 		return;
 	cut_batch(o);
-	if (!plan)
-		training_catch_signals(o->program, grace);
 	if (comm_rank(o->comm))
 		hooks.step = NULL, hooks.tick = NULL, hooks.say = NULL;
 	train(o, &hooks, e);

@@ -13,6 +13,7 @@
 #	make check-cuda     every op, networks, training and sampling on the GPU beside the CPU; skipped without one; T=pattern
 #	make bench-cuda     training, sampling, kernels and products on the GPU beside its peaks, measured in the same run
 #	make cuda-bundle    both for any x86-64 with a Hopper GPU (CUDA_ARCH=LIST: others), as a file to run elsewhere: tests/cuda/README
+#	make soak           a small campaign under random faults, TIME=1h for so long; see tests/faults/soaking.sh
 #	make fuzz           the parsers under libFuzzer (clang), SECONDS=60 each; FUZZ=pattern: those whose name holds it
 #	make install        programs, manual, libddm.a with its headers and ddm.pc to PREFIX (configure --prefix), below DESTDIR
 #	make uninstall | dist | clean | distclean
@@ -93,7 +94,7 @@ OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o $(B)/tests/cuda/wholestep.o
 
 all: $(LIBS) $(PROGS) $(DECODER) $(ENGINE)
-tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so standin
+tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so $(B)/tests/clockjump.so $(B)/tests/soak standin
 
 $(B)/libddm.a: $(LIB_O)
 $(B)/libcmd.a: $(CMD_O)
@@ -192,7 +193,11 @@ $(B)/tests/faults.so: $(FAULTS) $(SRC)/tests/faults/faults.h $(SRC)/cmd/ingest.h
 	@mkdir -p $(@D)
 	@echo "  LD $@"
 	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -I$(SRC) -I$(SRC)/lib -o $@ $(FAULTS)
-$(B)/tests/hold.so: $(SRC)/tests/faults/hold.c $(B)/flags
+$(B)/tests/soak: $(addprefix $(SRC)/tests/faults/,soak.c disk.c faults.h) $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	$(Q)$(CC) -std=c11 $(WARN) -O2 -I$(SRC) -o $@ $(filter %.c,$^)
+$(B)/tests/hold.so $(B)/tests/clockjump.so: $(B)/tests/%.so: $(SRC)/tests/faults/%.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD $@"
 	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -o $@ $<
@@ -305,6 +310,9 @@ format:
 check-peers: all $(PEERS) $(addprefix $(B)/tests/unit/test_,pretrained encoders textencoder paris pixart)
 	$(Q)B=$(B) PEER_PYTHON='$(or $(PEER_PYTHON),python3)' $(SRC)/tests/peers/run $(T)
 
+soak: all $(B)/tests/clockjump.so $(B)/tests/soak
+	$(Q)B=$(B) $(foreach v,TIME EVERY SEED KINDS STEPS SAVE,$(if $($(v)),$(v)='$($(v))')) $(SRC)/tests/faults/soaking.sh
+
 demo:
 	$(Q)B=$(B) $(SRC)/share/deps.sh --quick --needed
 	$(Q)$(MAKE) --no-print-directory $(JOBS) demo-built
@@ -354,7 +362,7 @@ INSTALL_COMPLETION = $(foreach p,$(COMPLETION),$(call completion_place,$(p)))
 # The library for other programs: its headers but for those that only their own folder includes.
 PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,tape/opdef.h tape/record.h \
 	diffusion/dopri5.h plot/plotinput.h train/calibrate.h train/checkpointwriter.h train/muonupdate.h train/run.h \
-	train/state.h train/statehash.h train/step.h train/tally.h train/update.h \
+	train/state.h train/statehash.h train/step.h train/tally.h train/update.h train/watchdog.h \
 	sample/output.h sample/prompts.h sample/reference.h sample/sampling.h sample/sink.h sample/textsource.h)
 PUBLIC_H = $(filter-out $(PRIVATE_H),$(wildcard $(SRC)/lib/*/*.h))
 PUBLIC_KERNEL_H = $(addprefix $(SRC)/kernels/,compact.h device.h gemm.h op.h optimizer.h peak.h profile.h)
@@ -395,7 +403,7 @@ distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: format all tests completion deps check check-built check-peers check-cuda cuda-tests standin cpu-part cuda-bundle bundle demo \
+.PHONY: format all tests completion deps check check-built check-peers check-cuda soak cuda-tests standin cpu-part cuda-bundle bundle demo \
 	demo-built bench bench-cuda bench-quick bench-baseline fuzz fuzzers install install-lib uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -12,7 +12,7 @@
 
 static int64_t threads, ranks;
 static double grace, max_time; /* seconds; 0: no limit */
-static double timeout;
+static double timeout, hang_timeout;
 static const char *device_name;
 static int plan, quiet;
 
@@ -22,6 +22,8 @@ const struct option training_options[] = {
      .help = "time limit for the checkpoint of a signal that ends the run: 90s", .said = "default: any time", OPTION_ALWAYS},
     {"--max-time", .type = OPTION_DURATION, .value = &max_time, .lo = 1, .hi = 1e9, .arg = "TIME",
      .help = "stop with a checkpoint before the program has run this long: 4h", .said = "default: no limit", OPTION_ALWAYS},
+    {"--hang-timeout", .type = OPTION_DURATION, .value = &hang_timeout, .lo = 1, .hi = 1e9, .arg = "TIME",
+     .help = "end if no step ends within this time, and say where it hangs: 30m", .said = "default: never", OPTION_ALWAYS},
     OPTION_GROUP("Machine"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
      .said = "default: all processors that it may use", OPTION_ALWAYS},
@@ -126,14 +128,15 @@ void training_run(struct train_options *o, struct err *e)
 {
 	struct train_hooks hooks = training_hooks(quiet);
 
+	hooks.hang_timeout = hang_timeout;
 	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
 	if (ranks > 1 && !plan)
 		start_ranks(e);
+	if (!plan) /* before it joins the others, which can take seconds */
+		training_catch_signals(o->program, grace);
 	if (launched_ranks() > 1 && join_ranks(o, e))
 		return;
 	cut_batch(o);
-	if (!plan)
-		training_catch_signals(o->program, grace);
 	if (comm_rank(o->comm))
 		hooks.step = NULL, hooks.tick = NULL, hooks.say = NULL;
 	train(o, &hooks, e);

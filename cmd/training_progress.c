@@ -112,5 +112,6 @@ static void tick(void *arg, int64_t step, int64_t steps)
 struct train_hooks training_hooks(int quiet)
 {
 	shown.quiet = quiet;
-	return (struct train_hooks){.step = tell, .tick = tick, .say = say, .warn = warn, .stop = &cmd_signal, .save = &training_save};
+	return (struct train_hooks){
+	    .step = tell, .tick = tick, .say = say, .warn = warn, .stop = &cmd_signal, .save = &training_save, .hung = training_hung};
 }

@@ -3,6 +3,8 @@
  * the program while it saves. */
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@ enum { IMPATIENT = 3 /* this many SIGINT and SIGQUIT, which a user types, end th
 volatile sig_atomic_t training_save;
 
 static unsigned grace; /* whole seconds for the checkpoint; 0: no limit */
+static const char *program_name;
 static char late[200]; /* message at the end of this time, formatted before any signal */
 
 static void remember(int sig)
@@ -58,10 +61,28 @@ static void handle(int sig, void (*handler)(int sig))
 		sigaction(sig, &act, NULL);
 }
 
+/* Without stdio, whose lock the main thread may hold, and without waiting for a pipe that nobody reads. */
+void training_hung(void *arg, const char *where)
+{
+	enum { OTHERS_S = 2 }; /* launchers kill all ranks when one ends: time for the others to say where they are */
+	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+	char line[1500];
+	int n = snprintf(line, sizeof line, "%s: %s (--hang-timeout); the last checkpoint is intact: run the same command again to continue\n",
+	                 program_name, where);
+
+	(void)arg;
+	if (poll(&p, 1, 1000) == 1 && write(STDERR_FILENO, line, (size_t)n) < 0)
+		_exit(ERR_IO);
+	if (!strncmp(where, "rank ", 5))
+		sleep(OTHERS_S);
+	_exit(ERR_AGAIN);
+}
+
 void training_catch_signals(const char *program, double seconds)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU};
 
+	program_name = program;
 	grace = (unsigned)ceil(seconds);
 	snprintf(
 	    late, sizeof late,

@@ -136,6 +136,13 @@ run_examples() {
 	done
 }
 
+# Every test that a page names must exist, or the page promises what nobody checks.
+"$SRC/tests/run" --list | sed 's/[ 	].*//' | sort -u >all-tests.txt
+grep -oE '\b(cli|unit|op|fuzz)/[a-z0-9_-]+' "$SRC/man/ddm-reliability.7" | sort -u >named-tests.txt
+unknown=$(comm -23 named-tests.txt all-tests.txt | tr '\n' ' ')
+[ -s named-tests.txt ] && [ -z "$unknown" ]
+tap_result $? "ddm-reliability: the tests that it names exist" "no such test: $unknown"
+
 for page in "$SRC"/man/*.[157]; do
 	[ -e "$page" ] || skip_all "no manual pages yet"
 	check_out "$(basename "$page"): mandoc -T lint" "" mandoc -T lint -W warning "$page"

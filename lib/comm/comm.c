@@ -2,6 +2,7 @@
 #include "comm/comm.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -14,6 +15,7 @@ struct comm {
 	double timeout, seconds;
 	uint64_t sent;
 	int failed, together;
+	atomic_int peer; /* 1 + the rank that this one waits for; 0: none */
 };
 
 int comm_rank(const struct comm *c)
@@ -29,6 +31,11 @@ int comm_size(const struct comm *c)
 const char *comm_engine_name(const struct comm *c)
 {
 	return c ? c->engine->name : "none";
+}
+
+int comm_waits_for(const struct comm *c)
+{
+	return c ? atomic_load(&c->peer) - 1 : -1;
 }
 
 uint64_t comm_sent(const struct comm *c)
@@ -124,8 +131,10 @@ static int exchange(struct comm *c, int peer, const char *out, size_t out_bytes,
 			c->failed = 1;
 			return err_set(e, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
 		}
+		atomic_store(&c->peer, 1 + peer);
 		if (wait_for(c, peer, e))
 			return -1;
+		atomic_store(&c->peer, 0);
 	}
 	c->sent += out_bytes;
 	return 0;

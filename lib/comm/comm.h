@@ -50,6 +50,9 @@ int comm_agree(struct comm *c, int rc, struct err *e);
 /* Whether the last comm_agree failed. */
 int comm_has_failed_together(const struct comm *c);
 
+/* The rank that this one waits for now, or -1. Any thread may ask. */
+int comm_waits_for(const struct comm *c);
+
 /* Bytes sent so far by this rank, and the seconds spent in collective calls. */
 uint64_t comm_sent(const struct comm *c);
 double comm_seconds(const struct comm *c);

@@ -316,7 +316,7 @@ static int publish(struct outfile *o, struct err *e)
 	errno = EIO;
 	if (bad || fflush(o->file))
 		return err_errno(e, "%s: write", o->file == stdout ? "standard output" : o->path);
-	if (!o->place || is_unchanged(o))
+	if (!o->place || (!o->anew && is_unchanged(o)))
 		return 0;
 	if (o->keep && !stat(o->place, &st) && st.st_size)
 		return err_set(e, ERR_EXISTS, "%s: exists with other contents: it was made from other inputs, or is damaged", o->path);
@@ -513,6 +513,23 @@ int outdir_commit(struct outdir *d, struct err *e)
 	int rc = tree_publish(d, e);
 
 	outdir_abort(d);
+	return rc;
+}
+
+int outdir_remove(const char *path, struct err *e)
+{
+	char *dir, *base, *prefix, *tmp;
+	int rc = runlock_permits(path, e);
+
+	path_split(path, &dir, &base);
+	prefix = tmp_prefix(base, 1);
+	tmp = str_new("%s/%s%ld.%u", dir, prefix, (long)getpid(), atomic_fetch_add(&serial, 1));
+	if (!rc) /* a full disk may refuse the new name */
+		rc = dir_remove(rename(path, tmp) ? path : tmp, e);
+	mem_free(dir);
+	mem_free(base);
+	mem_free(prefix);
+	mem_free(tmp);
 	return rc;
 }
 

@@ -22,6 +22,7 @@ struct outfile {
 	char *place; /* the final name, links followed; NULL for stdout, devices and pipes, which are written directly */
 	char *tmp;   /* ".NAME.tmp.HOST.PID.N" beside it */
 	struct claim *claim;
+	int anew; /* set after opening: the name gets a new file even where the old one has the same bytes */
 	int keep; /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
 };
 
@@ -58,6 +59,10 @@ int outdir_begin(struct outdir *d, const char *path, struct err *e);
  * when the name has been taken meanwhile. */
 int outdir_commit(struct outdir *d, struct err *e);
 void outdir_abort(struct outdir *d); /* removes the temporary; allowed after a commit */
+
+/* Remove a published folder: it gets a temporary name first, so that a process that is stopped meanwhile, while another takes over the folder above
+ * it, goes on to remove the old one and not one that the other has published since. Asks runlock_permits. */
+int outdir_remove(const char *path, struct err *e);
 
 /* Remove the temporaries for `name` (NULL: for any name) in `dir` whose processes, of this host, have died. Errors are ignored. */
 void commit_sweep(const char *dir, const char *name);

@@ -141,7 +141,7 @@ int checkpoint_save(const char *dir, const struct train_state *s, const char *st
 	int rc = -1;
 
 	if (path_exists(path)) {
-		if (dir_remove(path, e))
+		if (outdir_remove(path, e))
 			goto out;
 	}
 	if (!outdir_begin(&out, path, e) && !save_parts(out.tmp, s, copied, arg, files, e) && !save_config(out.tmp, s, files, e) &&
@@ -391,26 +391,31 @@ static int is_due(int64_t step, int64_t every, int64_t steps)
 	return !every || step % every == 0 || step == steps;
 }
 
-void checkpoint_prune(const char *dir, int64_t step, int keep, int64_t every, int64_t steps)
+static int is_permanent(int64_t step, int64_t keep_every)
+{
+	return keep_every > 0 && step % keep_every == 0;
+}
+
+void checkpoint_prune(const char *dir, int64_t step, int keep, int64_t keep_every, int64_t every, int64_t steps)
 {
 	int n, kept = 0, due = 0;
 	int64_t *v;
 
 	checkpoint_steps(dir, &v, &n, NULL);
 	for (int i = 0; i < n; i++)
-		due += v[i] <= step && is_due(v[i], every, steps);
+		due += v[i] <= step && (is_due(v[i], every, steps) || is_permanent(v[i], keep_every));
 	for (int i = 0; i < n; i++) {
-		int counts = is_due(v[i], every, steps), goes = v[i] > step;
+		int permanent = is_permanent(v[i], keep_every), counts = permanent || is_due(v[i], every, steps), goes = v[i] > step;
 		char *path;
 
-		if (!goes && v[i] < step)
-			goes = counts ? kept == keep : due >= keep || step == steps;
+		if (!goes && !permanent && v[i] < step)
+			goes = counts ? kept >= keep : due >= keep || step == steps;
 		if (!goes) {
 			kept += counts;
 			continue;
 		}
 		path = checkpoint_path(dir, v[i]);
-		dir_remove(path, NULL);
+		outdir_remove(path, NULL);
 		mem_free(path);
 	}
 	mem_free(v);

@@ -15,6 +15,7 @@
 #include "train/trainer.h"
 #include "train/trainlog.h"
 #include "train/update.h"
+#include "train/watchdog.h"
 
 enum { NONFINITE_NAMED = 10 };
 
@@ -36,6 +37,7 @@ struct trainer {
 	struct train_state state;
 	struct checkpoint_writer writer;
 	struct update update;
+	struct watchdog watchdog;
 	float *dloss; /* (part), on the device */
 	struct noised noised;
 	int64_t steps, part; /* part: samples of one tape run */

@@ -96,10 +96,11 @@ struct checkpoint {
  * first fault; *c holds the facts found until then. */
 int checkpoint_inspect(const char *path, int hashes, struct checkpoint *c, struct err *e);
 
-/* Remove all but the newest `keep` checkpoints up to `step`, the one just saved; keep >= 1. Later ones were damaged when the run began and are
+/* Remove all but the newest `keep` checkpoints up to `step`, the one just saved, and those of the multiples of `keep_every` (0: none); keep >= 1.
+ * Later ones were damaged when the run began and are
  * removed too. If checkpoints are due every `every` steps (0: by time) and at the last step, `steps`, then one of any other step was saved
  * on a signal: it does not count towards `keep`, and is removed once there are `keep` others or the run is over. So an interrupted run
  * keeps the same checkpoints as an uninterrupted one. */
-void checkpoint_prune(const char *dir, int64_t step, int keep, int64_t every, int64_t steps);
+void checkpoint_prune(const char *dir, int64_t step, int keep, int64_t keep_every, int64_t every, int64_t steps);
 
 #endif

@@ -34,6 +34,7 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 		double t0 = clock_seconds(), t1, t2;
 		int failed;
 
+		watchdog_phase(&r->watchdog, "the forward pass");
 		device_range(r->device, "upload");
 		clean = (struct clean){.x0 = b->x + at * r->objective.d, .label = b->label + at, .cluster = b->cluster + at};
 		if (b->text) {
@@ -49,6 +50,7 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 		if (failed)
 			return -1;
 		t2 = clock_seconds();
+		watchdog_phase(&r->watchdog, "the backward pass");
 		device_range(r->device, "backward");
 		tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
 		device_range_end(r->device);
@@ -77,6 +79,7 @@ static int apply(struct trainer *r, struct err *e)
 
 	int rc;
 
+	watchdog_phase(&r->watchdog, "the update of the weights");
 	device_range(r->device, "optimizer");
 	rc = update_apply(&r->update, plan, logged_at(r, r->state.step + 1) ? r->state.step : -1, e);
 	device_range_end(r->device);
@@ -123,6 +126,7 @@ static int account(struct trainer *r, int all, struct err *e)
 	struct train_state *s = &r->state;
 	const double *y;
 
+	watchdog_phase(&r->watchdog, "the wait for the device");
 	while ((y = update_finished(&r->update, all))) {
 		int64_t step = s->step - r->update.count;
 
@@ -153,6 +157,7 @@ static int next_batch(struct trainer *r, struct batch *b, struct err *e)
 {
 	int rc;
 
+	watchdog_phase(&r->watchdog, "the reading of a batch");
 	device_range(r->device, "data");
 	rc = loader_next(r->loader, b, e);
 	device_range_end(r->device);
@@ -174,6 +179,7 @@ static int step(struct trainer *r, struct err *e)
 	if (batch_gradient(r, &b, e))
 		return -1;
 	t0 = clock_seconds();
+	watchdog_phase(&r->watchdog, "the writing of a checkpoint");
 	checkpoint_writer_wait_arenas(&r->writer);
 	if (apply(r, e) || account(r, 0, e))
 		return -1;
@@ -185,8 +191,10 @@ static int validate_now(struct trainer *r, double *val_loss, json_t **detail, st
 {
 	struct train_state *s = &r->state;
 
+	watchdog_phase(&r->watchdog, "a validation");
 	if (validate(r, val_loss, detail, e))
 		return -1;
+	watchdog_turn(&r->watchdog, s->step);
 	if (s->best && *val_loss < s->best_loss) {
 		s->best_loss = *val_loss;
 		s->best_step = s->step;
@@ -200,7 +208,8 @@ static void prune(struct trainer *r, int64_t step)
 {
 	if (!is_first_rank(r))
 		return;
-	checkpoint_prune(r->train_dir, step, r->o->keep > 0 ? r->o->keep : 1, r->o->checkpoint.seconds > 0 ? 0 : r->o->checkpoint.steps, r->steps);
+	checkpoint_prune(r->train_dir, step, r->o->keep > 0 ? r->o->keep : 1, r->o->keep_every,
+	                 r->o->checkpoint.seconds > 0 ? 0 : r->o->checkpoint.steps, r->steps);
 }
 
 /* Wait for the checkpoint in the background, if there is one, and take over its result. If it could not be written, the run warns and tries again
@@ -230,13 +239,21 @@ static int end_background(struct trainer *r, int64_t *saved, struct err *e)
 	return 0;
 }
 
-/* A sheet of samples that cannot be written causes a warning only. */
-static void draw(struct trainer *r)
+/* A sheet of samples that cannot be written causes a warning only, unless another process has taken over the folder. */
+static int draw(struct trainer *r, struct err *e)
 {
 	struct err why = {0};
+	int rc;
 
-	if (is_first_rank(r) && sample_grid(r, &why))
-		train_warn(r, why.msg);
+	watchdog_phase(&r->watchdog, "the drawing of samples");
+	rc = is_first_rank(r) ? sample_grid(r, &why) : 0;
+	watchdog_turn(&r->watchdog, r->state.step);
+	if (!rc)
+		return 0;
+	if (runlock_check(&r->lock, e))
+		return -1;
+	train_warn(r, why.msg);
+	return 0;
 }
 
 /* Save the current state: in the background, or, if it must be saved, before this returns. *saved becomes the step of the last checkpoint that is
@@ -249,9 +266,11 @@ static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 		*saved = r->state.step;
 		return 0;
 	}
+	watchdog_phase(&r->watchdog, "the writing of a checkpoint");
 	if (end_background(r, saved, e) || runlock_check(&r->lock, e))
 		return -1;
 	chain_keep(r);
+	watchdog_turn(&r->watchdog, r->state.step);
 	if (!must) {
 		struct machine_memory m;
 
@@ -317,11 +336,12 @@ static int is_asked_for(struct trainer *r)
 }
 
 /* Why the run should end now, or NULL: a signal or the time limit, of this rank or another. */
-static int ask_end(const struct trainer *r, const struct turns *turns, const char **why, struct err *e)
+static int ask_end(struct trainer *r, const struct turns *turns, const char **why, struct err *e)
 {
 	enum { STOPPED = 1, LATE = 2 };
 	int asked = trainer_is_stopped(r) ? STOPPED : is_late(r, turns) ? LATE : 0;
 
+	watchdog_phase(&r->watchdog, "the question whether to stop");
 	if (ranks_any(r->o->comm, asked, &asked, e))
 		return -1;
 	*why = asked & STOPPED ? "interrupted" : asked ? "out of time" : NULL;
@@ -343,7 +363,8 @@ static int save_is_due(const struct trainer *r, int64_t step, double since)
 
 	if (o->replay)
 		return is_among(step, o->replay->saves, o->replay->save_count);
-	return step == r->steps || due(step, o->checkpoint.steps) || (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds);
+	return step == r->steps || due(step, o->checkpoint.steps) || due(step, o->keep_every) ||
+	       (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds);
 }
 
 static int run_steps(struct trainer *r, struct err *e)
@@ -371,6 +392,7 @@ static int run_steps(struct trainer *r, struct err *e)
 			return -1;
 		device_range(r->device, "step");
 		failed = step(r, e);
+		watchdog_turn(&r->watchdog, s->step);
 		device_range_end(r->device);
 		if (failed)
 			return -1;
@@ -386,8 +408,8 @@ static int run_steps(struct trainer *r, struct err *e)
 		}
 		if (validated || last)
 			log_step(r, s->step, val_loss, detail);
-		if (due(s->step, o->sample_every))
-			draw(r);
+		if (due(s->step, o->sample_every) && draw(r, e))
+			return -1;
 		if (chain_is_due(r, s->step) && (account(r, 1, e) || chain_line(r, e)))
 			return -1;
 		count_turn(&turns, clock_seconds() - began);

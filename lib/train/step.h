@@ -15,6 +15,8 @@ void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail);
 void log_spike(struct trainer *r, int64_t step, int finite, double loss);
 void log_unsaved(struct trainer *r, int64_t step, const char *why);
 void log_nonfinite(struct trainer *r, const char *key);
+/* That no step has ended for too long; `where` says what the process is doing. Returns after a few seconds also if the disk does not answer. */
+void log_hung(const struct trainer *r, const char *where);
 void log_end(struct trainer *r);
 
 /* Warn of the samples of a batch that hold a NaN or an infinity, by key, each once, up to a limit; also writes them to the log. */

@@ -1,5 +1,7 @@
 /* The lines that training writes into train.jsonl. */
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -8,10 +10,10 @@
 #include "train/step.h"
 #include "train/trainlog.h"
 
-/* Only the first rank has a log. Takes over o. */
+/* Only the first rank has a log. A process that was stopped while another took over the folder writes no line. Takes over o. */
 static void put_line(const struct trainer *r, json_t *o)
 {
-	if (r->log >= 0)
+	if (r->log >= 0 && !runlock_check(&r->lock, NULL))
 		trainlog_line(r->log, o);
 	else
 		json_decref(o);
@@ -178,6 +180,44 @@ void log_unsaved(struct trainer *r, int64_t step, const char *why)
 	json_object_set_new(o, "at", json_integer(step));
 	json_object_set_new(o, "why", jsonio_text(why));
 	put_line(r, o);
+}
+
+/* A line that a thread of its own writes. */
+struct last_words {
+	const struct trainer *r;
+	char why[1200];
+	int64_t step;
+	atomic_int written;
+};
+
+static void *write_last_words(void *arg)
+{
+	struct last_words *w = arg;
+	json_t *o = json_object();
+
+	json_object_set_new(o, "event", json_string("hung"));
+	json_object_set_new(o, "at", json_integer(w->step));
+	json_object_set_new(o, "why", jsonio_text(w->why));
+	put_line(w->r, o);
+	atomic_store(&w->written, 1);
+	return NULL;
+}
+
+/* What the process hangs in may be the disk of the log, or a lock of the allocator. */
+void log_hung(const struct trainer *r, const char *where)
+{
+	enum { PAUSE_MS = 10, MOST_MS = 3000 };
+	static struct last_words w; /* outlives this call, as the thread may */
+	pthread_t thread;
+
+	w.r = r;
+	w.step = r->watchdog.step;
+	snprintf(w.why, sizeof w.why, "%s", where);
+	if (r->log < 0 || pthread_create(&thread, NULL, write_last_words, &w))
+		return;
+	pthread_detach(thread);
+	for (int ms = 0; ms < MOST_MS && !atomic_load(&w.written); ms += PAUSE_MS)
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL);
 }
 
 void log_nonfinite(struct trainer *r, const char *key)

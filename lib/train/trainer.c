@@ -323,6 +323,8 @@ static int open_log(struct trainer *r, struct err *e)
 
 	if (!is_first_rank(r))
 		return 0;
+	if (runlock_check(&r->lock, e)) /* to open the log is to shorten it, and the data may have taken long to read */
+		return -1;
 	path = path_join(r->o->out, "train.jsonl");
 	r->log = trainlog_open(path, r->state.step, &r->past, e);
 	mem_free(path);
@@ -331,6 +333,7 @@ static int open_log(struct trainer *r, struct err *e)
 
 static void release(struct trainer *r)
 {
+	watchdog_end(&r->watchdog);
 	profile_free(r->profile);
 	loader_free(r->loader);
 	dataset_free(r->data);
@@ -410,6 +413,20 @@ static int prepare(struct trainer *r, struct err *e)
 	return is_first_rank(r) ? dir_make(r->train_dir, e) : 0;
 }
 
+/* In the watchdog's thread. */
+static void say_hung(void *arg, const char *where)
+{
+	struct trainer *r = arg;
+	char line[1200];
+
+	if (r->o->comm)
+		snprintf(line, sizeof line, "rank %d: %s: %s", comm_rank(r->o->comm), r->o->out, where);
+	else
+		snprintf(line, sizeof line, "%s: %s", r->o->out, where);
+	log_hung(r, line);
+	r->hooks->hung(r->hooks->arg, line);
+}
+
 static int train(struct trainer *r, struct err *e)
 {
 	int rc;
@@ -431,6 +448,8 @@ static int train(struct trainer *r, struct err *e)
 	          ", %s at %.3g, %.4g GFLOP per image; %s in %s, %d threads, %.0f GFLOP/s",
 	          params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, optimizer_names[r->o->optimizer], r->o->lr,
 	          r->flops_per_sample * 1e-9, r->device->name, precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
+	if (watchdog_begin(&r->watchdog, r->hooks ? r->hooks->hang_timeout : 0, r->o->comm, say_hung, r, e))
+		return -1;
 	if (train_steps(r, e)) {
 		if (e && e->code == ERR_UNAVAILABLE && is_first_rank(r) && !runlock_check(&r->lock, NULL))
 			say_what_is_left(r, e);
@@ -440,6 +459,7 @@ static int train(struct trainer *r, struct err *e)
 		profile_table(r->profile, r->hooks->say, r->hooks->arg);
 	if (!is_first_rank(r))
 		return 0;
+	watchdog_phase(&r->watchdog, "the writing of the result");
 	if (runlock_check(&r->lock, e) || publish(r, e) || runlock_check(&r->lock, e))
 		return -1;
 	log_end(r);

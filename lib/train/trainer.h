@@ -96,6 +96,7 @@ struct train_options {
 	                  * multiple of 16; 0: they stay on the device. OPTIMIZER_MUON: 0 */
 	struct train_interval checkpoint;
 	int keep;
+	int64_t keep_every;   /* a checkpoint at each multiple of so many steps, which is never removed; 0: none */
 	int64_t sample_every; /* 0: never */
 	int64_t log_every;
 	int64_t chain_every;         /* steps between lines of the hash chain (train/chain.h); negative: by the number of steps; 0: no chain */
@@ -145,6 +146,10 @@ struct train_hooks {
 	volatile sig_atomic_t *save; /* non-zero: set to 0, and write a checkpoint after the step; training goes on. NULL: never */
 	/* Of clock_seconds(): stop as by `stop`, early enough for the checkpoint to be complete by then, but after at least one step. 0: none. */
 	double deadline;
+	/* Seconds; 0: never. When no step, validation, sheet of samples or checkpoint has ended for so long, hung(arg, where) is called in a thread of
+	 * its own, once, after a line in the log; it usually ends the process. Nothing can be saved then. */
+	double hang_timeout;
+	void (*hung)(void *arg, const char *where);
 };
 
 struct train_plan {

@@ -286,6 +286,8 @@ const struct option train_common_options[] = {
      .help = "steps, or a time such as 15m", OPTION_ALWAYS},
     {"--keep", .type = OPTION_INT, REQUEST(keep), .lo = 1, .hi = 1000000, .arg = "N", .preset = "2", .help = "newest checkpoints to keep",
      OPTION_ALWAYS},
+    {"--keep-every", .type = OPTION_INT, REQUEST(keep_every), .lo = 1, .hi = 1e12, .arg = "N",
+     .help = "also write a checkpoint every N steps that is never removed", OPTION_ALWAYS},
     {"--sample-every", .type = OPTION_INT, REQUEST(sample_every), .lo = 1, .hi = 1e12, .arg = "N", .help = "draw a sheet of samples every N steps",
      .when = {{USE_INPUT, "pictures, not latents"}}},
     {"--log-every", .type = OPTION_INT, REQUEST(log_every), .lo = 1, .hi = 1e12, .arg = "N", .preset = "10",

@@ -6,11 +6,13 @@
 tar xzf "$SRC/tests/golden/eval-a.tar.gz"
 ddm-cluster -q -k 2 --holdout .25 -o a.tsv . && ddm-shard -q -a a.tsv --holdout .25 -o s . || exit 1
 run="ddm-train -q --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --predict x0 --batch 8 --threads 1 --cluster all"
-long="$run --steps 60 --checkpoint-every 9 --keep 3 --log-every 7 --validate-every 20 --sample-every 20"
+long="$run --steps 60 --checkpoint-every 9 --keep 3 --keep-every 15 --log-every 7 --validate-every 20 --sample-every 20"
 lines() { grep '^{"step"' "$1/train.jsonl" | sed 's/,"images_per_s".*//'; }
 
 check "a run nobody disturbs" $long -o whole s
 check_out "its lines" "7 14 20 21 28 35 40 42 49 56 60" sh -c "sed -n 's/^{\"step\":\([0-9]*\),.*/\1/p' whole/train.jsonl | paste -sd ' '"
+check_out "its checkpoints: the newest three, and those of --keep-every" "15 30 45 54 60" \
+	sh -c "ls whole/train | sed -n 's/^step-0*//p' | paste -sd ' '"
 check_grep "carry the seconds since the start" '^{"step":7,.*"seconds":[0-9]+\.[0-9e+-]+,' whole/train.jsonl
 
 # The squares of the blocks' norms add up to that of the gradient's; the samples by time are those of the steps since the last line.

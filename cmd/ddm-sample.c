@@ -1,10 +1,12 @@
 /* ddm-sample: samples pictures from an ensemble of experts. */
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
+#include "cmd/ranks.h"
 #include "core/pool.h"
 #include "sample/sample.h"
 
 static struct sample_request request;
+static struct rank_request of_ranks = {1, 600};
 static const char *device_name;
 static int64_t threads;
 static int profile, quiet;
@@ -20,7 +22,8 @@ static const struct option options[] = {
     {0},
 };
 
-static const struct option_table tables[] = {{sample_options, &request}, {sample_output_options, &request}, {sample_machine_options, &request}, {0}};
+static const struct option_table tables[] = {
+    {sample_options, &request}, {sample_output_options, &request}, {sample_machine_options, &request}, {rank_options, &of_ranks}, {0}};
 
 static const struct program program = {
     .name = "ddm-sample",
@@ -44,8 +47,9 @@ static void warn(void *arg, const char *line)
 
 static void sample(struct err *e)
 {
-	const struct sample_hooks hooks = {
+	const struct sample_hooks first = {
 	    .say = quiet ? NULL : say, .warn = warn, .profile = profile ? say : NULL, .progress = cmd_progress(), .stop = &cmd_signal};
+	const struct sample_hooks hooks = comm_rank(request.comm) ? (struct sample_hooks){0} : first;
 	struct sampling *s;
 	struct pool *pool = NULL;
 	struct device *device = NULL;
@@ -54,7 +58,9 @@ static void sample(struct err *e)
 	    cmd_binary(request.grid, "--grid FILE.png", e))
 		return;
 	s = sampling_new(&request, &hooks, e);
-	if (s && (pool = pool_new((int)threads, e)) && (device = open_device(device_name, pool, e)))
+	if (s && (pool = pool_new((int)threads, e)))
+		device = open_device(device_name, pool, e);
+	if (!comm_agree(request.comm, device ? 0 : -1, e))
 		sampling_run(s, device, e);
 	sampling_free(s);
 	device_free(device);
@@ -71,6 +77,9 @@ int main(int argc, char **argv)
 	request.model = argv[1];
 	if (!request.out && !request.grid)
 		request.out = "-";
+	start_ranks(of_ranks.ranks, threads == 0);
+	if (join_ranks(&request.comm, of_ranks.timeout, &e))
+		return cmd_end(&e);
 	sample(&e);
-	return cmd_end(&e);
+	return end_ranks(request.comm, &e);
 }

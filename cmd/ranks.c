@@ -9,11 +9,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/cmd.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
 
 extern char **environ;
+
+#define REQUEST(member) OPTION_FIELD(struct rank_request, member)
+
+const struct option rank_options[] = {
+    OPTION_GROUP("Machine and output"),
+    {"--ranks", .type = OPTION_INT, REQUEST(ranks), .lo = 1, .hi = 4096, .arg = "N", .preset = "1",
+     .help = "processes of this machine that share the work, started by mpirun", OPTION_ALWAYS},
+    {"--comm-timeout", .type = OPTION_REAL, REQUEST(timeout), .lo = 1, .hi = 1e6, .arg = "SECONDS", .preset = "600",
+     .help = "how long a rank may take to answer before the others end", OPTION_ALWAYS},
+    {0},
+};
 
 int launched_ranks(void)
 {
@@ -25,7 +37,9 @@ int launched_ranks(void)
 	return getenv("PMIX_RANK") ? 2 : 1;
 }
 
-char *launch_engine_path(void)
+/* The shared object with MPI's engine: beside this program, as in a build folder, below its prefix, or where configure said. Caller frees with
+ * mem_free. */
+static char *engine_path(void)
 {
 	static const char *const below[] = {"", "../libexec/ddm/"};
 	char self[4096];
@@ -121,4 +135,51 @@ int launch_ranks(int ranks, int bound, struct err *e)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void start_ranks(int64_t ranks, int bound)
+{
+	struct err e = {0};
+	int status;
+
+	if (ranks < 2)
+		return;
+	if (launched_ranks() > 1)
+		err_set(&e, ERR_USAGE, "--ranks: this process was started as one of several ranks already");
+	else if ((status = launch_ranks((int)ranks, bound, &e)) >= 0)
+		exit(status);
+	cmd_die(&e);
+}
+
+int join_ranks(struct comm **c, double timeout, struct err *e)
+{
+	char *path = launched_ranks() > 1 ? engine_path() : NULL;
+
+	*c = path ? comm_open(path, timeout, e) : NULL;
+	mem_free(path);
+	return e->code ? -1 : 0;
+}
+
+void leave_ranks(struct comm *c, const struct err *e)
+{
+	if (c && e->code && e->code != ERR_AGAIN && !comm_has_failed_together(c)) {
+		cmd_warn("rank %d: %s", comm_rank(c), e->msg);
+		comm_abort(c, e->code);
+	}
+	comm_close(c);
+}
+
+int end_ranks(struct comm *c, struct err *e)
+{
+	int first = comm_rank(c) == 0;
+
+	if (!c)
+		return cmd_end(e);
+	if (first && !comm_is_lost(c)) /* the others were told to leave */
+		comm_close(c);
+	else
+		leave_ranks(c, e);
+	if (!first)
+		*e = (struct err){0};
+	return cmd_end_saved(e);
 }

@@ -7,7 +7,6 @@
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
 #include "cmd/ranks.h"
-#include "core/mem.h"
 #include "data/operand.h"
 
 static int64_t threads, ranks;
@@ -58,30 +57,6 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 	return 0;
 }
 
-/* Start the ranks and wait for them; does not return. */
-static void start_ranks(struct err *e)
-{
-	int status;
-
-	if (launched_ranks() > 1) {
-		err_set(e, ERR_USAGE, "--ranks: this process was started as one of several ranks already");
-		cmd_die(e);
-	}
-	status = launch_ranks((int)ranks, threads == 0, e);
-	if (status < 0)
-		cmd_die(e);
-	exit(status);
-}
-
-static int join_ranks(struct train_options *o, struct err *e)
-{
-	char *path = launch_engine_path();
-
-	o->comm = comm_open(path, timeout, e);
-	mem_free(path);
-	return o->comm ? 0 : -1;
-}
-
 /* A batch is cut into at least as many parts as there are ranks. */
 static void cut_batch(struct train_options *o)
 {
@@ -92,18 +67,6 @@ static void cut_batch(struct train_options *o)
 	o->accumulate = n;
 	if (!quiet && !comm_rank(o->comm))
 		cmd_say("the batch is cut into %" PRId64 " parts, one for each rank, as by --accumulate %" PRId64, n, n);
-}
-
-/* Leave the other ranks together with them, or end them all. */
-static void leave_ranks(struct train_options *o, const struct err *e)
-{
-	if (!o->comm)
-		return;
-	if (e->code && e->code != ERR_AGAIN && !comm_has_failed_together(o->comm)) {
-		cmd_warn("rank %d: %s", comm_rank(o->comm), e->msg);
-		comm_abort(o->comm, e->code);
-	}
-	comm_close(o->comm);
 }
 
 static void train(struct train_options *o, const struct train_hooks *hooks, struct err *e)
@@ -130,15 +93,19 @@ void training_run(struct train_options *o, struct err *e)
 
 	hooks.hang_timeout = hang_timeout;
 	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
-	if (ranks > 1 && !plan)
-		start_ranks(e);
+	if (!plan)
+		start_ranks(ranks, threads == 0);
 	if (!plan) /* before it joins the others, which can take seconds */
 		training_catch_signals(o->program, grace);
-	if (launched_ranks() > 1 && join_ranks(o, e))
+	if (join_ranks(&o->comm, timeout, e))
 		return;
+	if (comm_can_sum(o->comm, e)) {
+		comm_close(o->comm);
+		return;
+	}
 	cut_batch(o);
 	if (comm_rank(o->comm))
 		hooks.step = NULL, hooks.tick = NULL, hooks.say = NULL;
 	train(o, &hooks, e);
-	leave_ranks(o, e);
+	leave_ranks(o->comm, e);
 }

@@ -24,7 +24,7 @@ library=$(files '^(lib|kernels)/.*\.(c|cu)$')
 # shellcheck disable=SC2086
 awk '
 	BEGIN {
-		n = split("core file text kernels tape net diffusion data cluster metric comm train sample inspect plot cmd", layer, " ")
+		n = split("core comm file text kernels tape net diffusion data cluster metric train sample inspect plot cmd", layer, " ")
 		for (i = 1; i <= n; i++) rank[layer[i]] = i
 	}
 	FNR == 1 {

@@ -14,7 +14,7 @@ struct comm {
 	int rank, size;
 	double timeout, seconds;
 	uint64_t sent;
-	int failed, together;
+	int failed, together, patient;
 	atomic_int peer; /* 1 + the rank that this one waits for; 0: none */
 };
 
@@ -59,13 +59,15 @@ struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, 
 		mem_free(c);
 		return NULL;
 	}
-	if (c->size & (c->size - 1)) {
-		err_set(e, ERR_USAGE, "%d ranks: the number of ranks must be a power of two, so that their sums do not depend on it", c->size);
-		engine->stop();
-		mem_free(c);
-		return NULL;
-	}
 	return c;
+}
+
+int comm_can_sum(const struct comm *c, struct err *e)
+{
+	int n = comm_size(c);
+
+	return n & (n - 1) ? err_set(e, ERR_USAGE, "%d ranks: the number of ranks must be a power of two, so that their sums do not depend on it", n)
+	                   : 0;
 }
 
 struct comm *comm_open(const char *engine_path, double timeout, struct err *e)
@@ -104,7 +106,7 @@ static int wait_for(struct comm *c, int peer, struct err *e)
 		if (tries < AT_ONCE)
 			continue;
 		nanosleep(&t, NULL);
-		if (clock_seconds() - since > c->timeout) {
+		if (!c->patient && clock_seconds() - since > c->timeout) {
 			c->failed = 1;
 			return err_set(e, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)", peer, c->timeout);
 		}
@@ -200,17 +202,27 @@ int comm_sum(struct comm *c, float *x, int64_t n, float *scratch, struct err *e)
 	return rc;
 }
 
-/* At level l a rank holds the bytes of the 2^l ranks whose numbers differ from its own in the last l bits. */
-static int gather_ranks(struct comm *c, char *all, size_t bytes, struct err *e)
+/* A binomial tree: at each level the ranks that have the bytes send them to as many that do not. */
+static int share_ranks(struct comm *c, void *x, size_t bytes, struct err *e)
 {
-	for (int held = 1; held < c->size; held *= 2) {
-		int mine = c->rank / held * held, other = mine ^ held;
-
-		if (exchange(c, c->rank ^ held, all + (size_t)mine * bytes, (size_t)held * bytes, all + (size_t)other * bytes, (size_t)held * bytes,
-		             e))
+	for (int have = 1; have < c->size; have *= 2) {
+		if (c->rank < have && c->rank + have < c->size && exchange(c, c->rank + have, x, bytes, NULL, 0, e))
+			return -1;
+		if (c->rank >= have && c->rank < 2 * have && exchange(c, c->rank - have, NULL, 0, x, bytes, e))
 			return -1;
 	}
 	return 0;
+}
+
+/* Rank 0 receives the bytes of each rank in turn, and shares them all. */
+static int gather_ranks(struct comm *c, char *all, size_t bytes, struct err *e)
+{
+	if (c->rank && exchange(c, 0, all + (size_t)c->rank * bytes, bytes, NULL, 0, e))
+		return -1;
+	for (int r = 1; r < c->size && !c->rank; r++)
+		if (exchange(c, r, NULL, 0, all + (size_t)r * bytes, bytes, e))
+			return -1;
+	return share_ranks(c, all, (size_t)c->size * bytes, e);
 }
 
 int comm_gather(struct comm *c, void *all, size_t bytes, struct err *e)
@@ -223,18 +235,6 @@ int comm_gather(struct comm *c, void *all, size_t bytes, struct err *e)
 	return rc;
 }
 
-/* A binomial tree: at each level the ranks that have the bytes send them to as many that do not. */
-static int share_ranks(struct comm *c, void *x, size_t bytes, struct err *e)
-{
-	for (int have = 1; have < c->size; have *= 2) {
-		if (c->rank < have && exchange(c, c->rank + have, x, bytes, NULL, 0, e))
-			return -1;
-		if (c->rank >= have && c->rank < 2 * have && exchange(c, c->rank - have, NULL, 0, x, bytes, e))
-			return -1;
-	}
-	return 0;
-}
-
 int comm_share(struct comm *c, void *x, size_t bytes, struct err *e)
 {
 	double since = clock_seconds();
@@ -243,6 +243,34 @@ int comm_share(struct comm *c, void *x, size_t bytes, struct err *e)
 	if (c)
 		c->seconds += clock_seconds() - since;
 	return rc;
+}
+
+int comm_send(struct comm *c, int peer, const void *x, size_t bytes, struct err *e)
+{
+	double since = clock_seconds();
+	int rc = exchange(c, peer, x, bytes, NULL, 0, e);
+
+	c->seconds += clock_seconds() - since;
+	return rc;
+}
+
+int comm_receive(struct comm *c, int peer, void *x, size_t bytes, struct err *e)
+{
+	double since = clock_seconds();
+	int rc = exchange(c, peer, NULL, 0, x, bytes, e);
+
+	c->seconds += clock_seconds() - since;
+	return rc;
+}
+
+void comm_be_patient(struct comm *c, int patient)
+{
+	c->patient = patient;
+}
+
+int comm_is_lost(const struct comm *c)
+{
+	return c && c->failed;
 }
 
 int comm_agree(struct comm *c, int rc, struct err *e)
@@ -262,6 +290,43 @@ int comm_agree(struct comm *c, int rc, struct err *e)
 			rc = err_set(e, all[r].code, "rank %d: %.900s", r, all[r].msg);
 		}
 	mem_free(all);
+	return rc;
+}
+
+/* Rank 0 shares a text. Caller frees with mem_free. */
+static int share_text(struct comm *c, const char *mine, char **text, struct err *e)
+{
+	uint64_t n = strlen(mine) + 1;
+
+	if (comm_share(c, &n, sizeof n, e))
+		return -1;
+	*text = mem_zalloc(n, 1);
+	if (comm_rank(c) == 0)
+		memcpy(*text, mine, n);
+	return comm_share(c, *text, n, e);
+}
+
+int comm_agree_stamp(struct comm *c, const char *build, const char *stamp, int (*differs)(const char *now, const char *line, struct str *what),
+                     struct err *e)
+{
+	char *first_build = NULL, *first = NULL;
+	struct str what = {0};
+	struct err own = {0};
+	int rc;
+
+	if (!c)
+		return 0;
+	rc = share_text(c, build, &first_build, e) || share_text(c, stamp, &first, e) ? -1 : 0;
+	if (!rc && strcmp(build, first_build) != 0)
+		err_set(&own, ERR_EXISTS, "this is another build of ddm than rank 0's");
+	else if (!rc && strcmp(stamp, first) != 0)
+		err_set(&own, ERR_EXISTS, "started with other options or inputs than rank 0: %s",
+		        differs(stamp, first, &what) ? what.p : "its stamp");
+	if (!rc && comm_agree(c, own.code ? -1 : 0, &own))
+		rc = err_set(e, own.code, "%s", own.msg);
+	str_release(&what);
+	mem_free(first_build);
+	mem_free(first);
 	return rc;
 }
 

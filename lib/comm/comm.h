@@ -1,14 +1,15 @@
-/* Several processes, the ranks, that train one network together. Every rank holds the whole network and computes the gradient of its share of each
- * batch; the shares are then added.
+/* Several processes, the ranks, that share one work: ranks that train a network together, or sample from a model together.
  *
- * Sums are the same bytes for any number of ranks. The gradients of the parts of a batch are added as a binary tree over the parts' index
- * (train/update.h). With a number of ranks that is a power of two, each with a power of two of consecutive parts, a rank adds its own parts as the
- * lower levels of that tree, and comm_sum adds the upper ones: at level l ranks r and r XOR 2^l exchange halves of what they still sum, and each adds
- * one half. Then the halves are gathered in the reverse order. A rank sends and receives 2 (R - 1) / R of the vector in all, like a ring.
- * MPI_Allreduce and NCCL's sums promise no such order.
+ * In training every rank holds the whole network and computes the gradient of its share of each batch; the shares are then added. Sums are the same
+ * bytes for any number of ranks. The gradients of the parts of a batch are added as a binary tree over the parts' index (train/update.h). With a
+ * number of ranks that is a power of two, each with a power of two of consecutive parts, a rank adds its own parts as the lower levels of that tree,
+ * and comm_sum adds the upper ones: at level l ranks r and r XOR 2^l exchange halves of what they still sum, and each adds one half. Then the halves
+ * are gathered in the reverse order. A rank sends and receives 2 (R - 1) / R of the vector in all, like a ring. MPI_Allreduce and NCCL's sums promise
+ * no such order.
  *
- * Calls are collective: every rank makes the same calls in the same order with the same sizes. They fail with ERR_UNAVAILABLE, naming the rank, when
- * a rank has not answered within the time limit; then the communicator is of no more use, and the process should end by comm_abort. */
+ * Calls are collective, except comm_send and comm_receive: every rank makes the same calls in the same order with the same sizes. They fail with
+ * ERR_UNAVAILABLE, naming the rank, when a rank has not answered within the time limit; then the communicator is of no more use, and the process
+ * should end by comm_abort. */
 #ifndef DDM_COMM_COMM_H
 #define DDM_COMM_COMM_H
 
@@ -17,11 +18,12 @@
 
 #include "comm/engine.h"
 #include "core/err.h"
+#include "core/str.h"
 
 struct comm;
 
 /* Join the ranks that were started together with this process, by the engine in a shared object. timeout: seconds that a rank may take to answer.
- * ERR_UNAVAILABLE if the engine cannot be loaded or started. ERR_USAGE if the number of ranks is no power of two. Leave with comm_close. */
+ * ERR_UNAVAILABLE if the engine cannot be loaded or started. Leave with comm_close. */
 struct comm *comm_open(const char *engine_path, double timeout, struct err *e);
 /* The same by an engine that is loaded and has not been started. */
 struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, struct err *e);
@@ -35,6 +37,8 @@ int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
 const char *comm_engine_name(const struct comm *c); /* "none" for NULL */
 
+/* ERR_USAGE if the number of ranks is no power of two, which comm_sum needs. */
+int comm_can_sum(const struct comm *c, struct err *e);
 /* x[i] becomes the sum of x[i] over all ranks, added by the tree above. scratch has room for (n + 1) / 2 numbers. */
 int comm_sum(struct comm *c, float *x, int64_t n, float *scratch, struct err *e);
 
@@ -52,6 +56,19 @@ int comm_has_failed_together(const struct comm *c);
 
 /* The rank that this one waits for now, or -1. Any thread may ask. */
 int comm_waits_for(const struct comm *c);
+
+/* Compare builds and stamps, each a text, with rank 0's. ERR_EXISTS, on all ranks, names a rank that differs, and how: differs appends to *what the
+ * differences between the caller's stamp and rank 0's, as stamp_line_differs (file/stamp.h) does, and returns their number. */
+int comm_agree_stamp(struct comm *c, const char *build, const char *stamp, int (*differs)(const char *now, const char *line, struct str *what),
+                     struct err *e);
+
+/* From one rank to another, which makes the other call with the same size. `peer` is not the caller. */
+int comm_send(struct comm *c, int peer, const void *x, size_t bytes, struct err *e);
+int comm_receive(struct comm *c, int peer, void *x, size_t bytes, struct err *e);
+/* From here on this rank waits for others without a time limit, or with it again. For a rank that waits for work. */
+void comm_be_patient(struct comm *c, int patient);
+/* Whether a call failed because another rank did not answer or ended. */
+int comm_is_lost(const struct comm *c);
 
 /* Bytes sent so far by this rank, and the seconds spent in collective calls. */
 uint64_t comm_sent(const struct comm *c);

@@ -15,6 +15,7 @@ struct member {
 	int64_t elements;                  /* elements of one output */
 	struct device *device;
 	struct ensemble *all; /* the ensemble of this member */
+	int away;             /* another rank runs it: its weights are never loaded here */
 	const struct path *path;
 	struct schedule schedule; /* holds a `path` of discrete time, or one with a sigma_data of its own */
 	struct schedule steps;    /* with `own`: of a continuous path; others have them in `schedule` */

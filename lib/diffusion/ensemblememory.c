@@ -1,6 +1,7 @@
 /* Loads the weights of an ensemble's networks: all of them, or some at a time. */
 #include "diffusion/ensembleimpl.h"
 #include "diffusion/layout.h"
+#include "diffusion/rankorder.h"
 #include "net/pager.h"
 
 enum { ROOM = 768 << 20 /* for graphs, libraries and the solver */ };
@@ -14,11 +15,11 @@ int64_t ensemble_weigh(const struct ensemble *s, uint64_t *largest, uint64_t *al
 		uint64_t weights, work;
 		int alike = 0;
 
-		if (!s->member[i].model)
+		if (!s->member[i].model || s->member[i].away)
 			continue;
 		model_needs(s->member[i].model, &weights, &work);
 		for (int k = 0; k < i; k++)
-			alike |= s->member[k].model && model_alike(s->member[k].model, s->member[i].model);
+			alike |= s->member[k].model && !s->member[k].away && model_alike(s->member[k].model, s->member[i].model);
 		*rest += alike ? 0 : work;
 		if (i == s->k) {
 			*rest += weights;
@@ -64,7 +65,7 @@ static uint64_t to_come(const struct ensemble *s)
 	uint64_t bytes = 0, weights, work;
 
 	for (int i = 0; i < s->k && !s->pager; i++)
-		if (s->member[i].model && !model_loaded(s->member[i].model)) {
+		if (s->member[i].model && !s->member[i].away && !model_loaded(s->member[i].model)) {
 			model_needs(s->member[i].model, &weights, &work);
 			bytes += weights;
 		}
@@ -115,7 +116,7 @@ static uint64_t still_takes(const struct ensemble *s, enum compact_type bulk)
 
 	for (int j = 0; j < 2 && both[j]; j++)
 		for (int i = 0; i < both[j]->members; i++)
-			if (both[j]->member[i].model && !model_loaded(both[j]->member[i].model))
+			if (both[j]->member[i].model && !both[j]->member[i].away && !model_loaded(both[j]->member[i].model))
 				bytes += model_takes(both[j]->member[i].model, i < both[j]->k ? bulk : COMPACT_NONE);
 	return bytes;
 }
@@ -166,6 +167,12 @@ int ensemble_load_member(struct member *m, struct err *e)
 	return model_load(m->model, lender, m == &m->all->member[m->all->k] ? NULL : m->all->pager, e);
 }
 
+void ensemble_spread(struct ensemble *s, const struct expert *dealt, int k, int rank, int ranks)
+{
+	for (int i = 0; i < s->k; i++)
+		s->member[i].away = i >= k || expert_rank(dealt, i, ranks) != rank;
+}
+
 void ensemble_order(void *arg, const int *expert, int n)
 {
 	const struct ensemble *s = arg;
@@ -174,7 +181,7 @@ void ensemble_order(void *arg, const int *expert, int n)
 	if (!s->pager)
 		return;
 	for (int i = 0; i < n; i++)
-		if (s->member[expert[i]].model && model_page(s->member[expert[i]].model) >= 0)
+		if (s->member[expert[i]].model && !s->member[expert[i]].away && model_page(s->member[expert[i]].model) >= 0)
 			page[pages++] = model_page(s->member[expert[i]].model);
 	pager_order(s->pager, page, pages);
 }

@@ -36,8 +36,7 @@ void mixture_stats_release(struct mixture_stats *s)
 	memset(s, 0, sizeof *s);
 }
 
-/* Elements of one expert output. */
-static int64_t columns(const struct mixture *m)
+int64_t mixture_columns(const struct mixture *m)
 {
 	return m->out ? m->out : m->d;
 }
@@ -150,8 +149,8 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	    !(x->group_there = dev->alloc(dev, GROUP * c * sizeof *x->group_there, "routing", e)) ||
 	    !(x->out = dev->alloc(dev, n * clusters * sizeof *x->out, "router logits", e)) ||
 	    !(x->x = dev->alloc(dev, c * d * sizeof *x->x, "gathered samples", e)) ||
-	    !(x->v = dev->alloc(dev, c * (size_t)columns(m) * sizeof *x->v, "gathered velocities", e)) ||
-	    (m->cfg != 1 && m->guidance.mixed && !(x->u = dev->alloc(dev, n * (size_t)columns(m) * sizeof *x->u, "guidance", e))) ||
+	    !(x->v = dev->alloc(dev, c * (size_t)mixture_columns(m) * sizeof *x->v, "gathered velocities", e)) ||
+	    (m->cfg != 1 && m->guidance.mixed && !(x->u = dev->alloc(dev, n * (size_t)mixture_columns(m) * sizeof *x->u, "guidance", e))) ||
 	    (m->cfg != 1 && m->guidance.momentum != 0 && !(x->momentum = dev->alloc(dev, n * d * sizeof *x->momentum, "guidance", e))) ||
 	    (m->own && m->router && !(x->routed = dev->alloc(dev, n * d * sizeof *x->routed, "the router's input", e))))
 		return -1;
@@ -159,7 +158,7 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	    (!(x->x0 = mem_try(n * d, sizeof *x->x0, "predicted samples", e)) || !(x->host_v = mem_try(n * d, sizeof *x->host_v, "velocities", e)) ||
 	     !(x->squared = mem_try(n * clusters, sizeof *x->squared, "distances", e))))
 		return -1;
-	return mixer_alloc_density(x, e) || alloc_text(x, e) ? -1 : 0;
+	return mixer_alloc_density(x, e) || alloc_text(x, e) || mixer_alloc_ranks(x, e) ? -1 : 0;
 }
 
 /* Most rows of a call of expert k that are guided together: with a guide, rows of each network; else an expert has each row twice. */
@@ -222,6 +221,7 @@ void mixer_free(struct mixer *x)
 	mem_free(x->host_v);
 	mem_free(x->squared);
 	mixer_free_density(x);
+	mixer_free_ranks(x);
 	mem_free(x->spent);
 	mem_free(x->entropy);
 	mem_free(x->label);
@@ -277,7 +277,7 @@ static struct guidance_rows rows_of(const struct mixer *x, int64_t n, const floa
 
 	return (struct guidance_rows){.n = n,
 	                              .cols = guided_columns(m),
-	                              .step = columns(m),
+	                              .step = mixture_columns(m),
 	                              .x = s,
 	                              .c = c,
 	                              .u = u,
@@ -315,7 +315,7 @@ static void guide(const struct mixer *x, const struct mixture_call *call, const 
 static void mix(struct mixer *x, float *v, const struct mixture_call *c, int k, const struct group_rows *there, int64_t n, int with_u)
 {
 	const struct mixture *m = x->m;
-	int64_t cols = columns(m), few;
+	int64_t cols = mixture_columns(m), few;
 
 	if (with_u && m->guidance.mixed) {
 		ondevice_mix(x->device, x->u, c->n, x->v + n * cols, NULL, 1, there, n, cols, cols);
@@ -333,17 +333,31 @@ static void mix(struct mixer *x, float *v, const struct mixture_call *c, int k, 
 		ondevice_mix(x->device, v + few, c->n, x->v + few, NULL, 1, there, n, cols - few, cols);
 }
 
-/* Runs expert k on the n rows in x->group and adds w v to them. A guided group holds n rows with their labels and prompts, then the same n rows
- * with the null label and the negative prompts, unless a guide runs on the first n rows. The first contribution is stored instead of added to 0,
- * so a single expert of weight 1 keeps its bits. Rows that are not `mixed`, whose weight is 0, run without guidance and for their density alone. */
-static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e)
+/* Rows of a group's call of its expert: n rows with their labels and prompts, and where the expert guides itself the same n rows again with the null
+ * label and the negative prompts. */
+static int64_t rows_asked(const struct mixer *x, int k, int64_t n, int mixed)
+{
+	return mixed && x->guided && mixture_pairs(x->m, &x->m->expert[k]) ? 2 * n : n;
+}
+
+/* Whether a guide runs after the expert, on the first n rows. */
+static int by_guide(const struct mixer *x, int mixed)
+{
+	return mixed && x->guided && x->m->guide;
+}
+
+int64_t mixer_predicted(const struct mixer *x, int k, int64_t n, int mixed)
+{
+	return (rows_asked(x, k, n, mixed) + (by_guide(x, mixed) ? n : 0)) * mixture_columns(x->m);
+}
+
+/* Computes x->v. index: x->group on the device. */
+static int predict(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, const int32_t *index, struct err *e)
 {
 	const struct mixture *m = x->m;
 	const struct expert *ex = &m->expert[k];
-	int64_t d = m->d, rows = mixed && x->guided && mixture_pairs(m, ex) ? 2 * n : n;
-	int by_guide = mixed && x->guided && m->guide;
+	int64_t d = m->d, rows = rows_asked(x, k, n, mixed);
 	struct condition given = {.label = ex->classes ? x->label : NULL};
-	struct group_rows there;
 
 	for (int64_t i = 0; i < rows; i++) {
 		int64_t row = x->group[i % n];
@@ -351,26 +365,47 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 		x->t[i] = (float)mixture_time(c, row);
 		x->label[i] = c->label && c->label[row] >= 0 && i < n ? c->label[row] : ex->classes;
 	}
-	there = send_group(x, k, n, mixed);
 	for (int64_t i = 0; i < rows; i += n)
-		ondevice_gather(x->device, x->x + i * d, c->x, there.index, n, c->n, d);
+		ondevice_gather(x->device, x->x + i * d, c->x, index, n, c->n, d);
 	if (ex->text_tokens) {
 		for (int64_t i = 0; i < rows; i += n)
 			gather_texts(x, c, ex, i ? c->negative : c->text, n, i);
 		given.text = x->text;
 		given.mask = c->texts->mask ? x->mask : NULL;
 	}
-	if (ex->velocity(ex->arg, rows, x->x, x->t, &given, x->v, e) ||
-	    (by_guide && m->guide[k].velocity(m->guide[k].arg, n, x->x, x->t, &given, x->v + n * columns(m), e)))
+	return ex->velocity(ex->arg, rows, x->x, x->t, &given, x->v, e) ||
+	               (by_guide(x, mixed) && m->guide[k].velocity(m->guide[k].arg, n, x->x, x->t, &given, x->v + n * mixture_columns(m), e))
+	           ? -1
+	           : 0;
+}
+
+int mixer_predict(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e)
+{
+	device_put(x->device, x->group_there, x->group, (size_t)n * sizeof *x->group);
+	return predict(x, c, k, n, mixed, x->group_there, e);
+}
+
+/* Runs expert k on the n rows in x->group, or takes what its rank predicted, and adds w v to them. The first contribution is stored instead of added
+ * to 0, so a single expert of weight 1 keeps its bits. Rows that are not `mixed`, whose weight is 0, run without guidance and for their density
+ * alone. */
+static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e)
+{
+	struct group_rows there = send_group(x, k, n, mixed);
+
+	if (x->ranks) {
+		ondevice_gather(x->device, x->x, c->x, there.index, n, c->n, x->m->d);
+		mixer_take(x, k, mixer_predicted(x, k, n, mixed));
+	} else if (predict(x, c, k, n, mixed, there.index, e)) {
 		return -1;
+	}
 	if (x->following)
 		mixer_keep_own(x, k, n);
 	if (mixed)
-		mix(x, v, c, k, &there, n, rows > n || by_guide);
+		mix(x, v, c, k, &there, n, rows_asked(x, k, n, mixed) > n || by_guide(x, mixed));
 	return 0;
 }
 
-static int run_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e)
+static int run_group(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, void *v, struct err *e)
 {
 	int rc;
 
@@ -380,8 +415,7 @@ static int run_group(struct mixer *x, float *v, const struct mixture_call *c, in
 	return rc;
 }
 
-/* Runs expert k on the rows where it has a weight, if `mixed`, or else on the others that need its density. */
-static int run_expert(struct mixer *x, float *v, const struct mixture_call *c, int k, int mixed, struct err *e)
+int mixer_groups(struct mixer *x, const struct mixture_call *c, int k, int mixed, mixer_group_fn *fn, void *arg, struct err *e)
 {
 	const struct mixture *m = x->m;
 	int64_t limit = group_limit(m, k, mixed && x->guided), n = 0;
@@ -393,12 +427,12 @@ static int run_expert(struct mixer *x, float *v, const struct mixture_call *c, i
 			continue;
 		x->group[n++] = (int32_t)i;
 		if (n == limit) {
-			if (run_group(x, v, c, k, n, mixed, e))
+			if (fn(x, c, k, n, mixed, arg, e))
 				return -1;
 			n = 0;
 		}
 	}
-	return n ? run_group(x, v, c, k, n, mixed, e) : 0;
+	return n ? fn(x, c, k, n, mixed, arg, e) : 0;
 }
 
 /* A product with the Jacobian costs a forward and a backward pass, which is about twice as long. */
@@ -478,9 +512,11 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 		return -1;
 	if (x->tell)
 		tell_order(x, c->n);
+	if (x->ranks && mixer_ask_ranks(x, c, e))
+		return -1;
 	memset(x->begun, 0, (size_t)c->n);
 	for (int k = 0; k < m->k; k++)
-		if (run_expert(x, v, c, k, 1, e) || (x->following && run_expert(x, v, c, k, 0, e)))
+		if (mixer_groups(x, c, k, 1, run_group, v, e) || (x->following && mixer_groups(x, c, k, 0, run_group, v, e)))
 			return -1;
 	end_guidance(x, v, c);
 	if (stats)

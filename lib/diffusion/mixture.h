@@ -16,6 +16,8 @@
 #include "diffusion/route.h"
 #include "kernels/device.h"
 
+struct comm;
+
 struct mixture {
 	int k;
 	int64_t d;                   /* elements of a sample */
@@ -51,6 +53,9 @@ struct mixture {
 	 * they follow ancestral steps. */
 	int (*pull)(void *arg, int k, int64_t n, const float *x, const float *t, const float *r, float *v, float *g, struct err *e);
 	void *pull_arg;
+	/* Ranks that share the experts (diffusion/rankorder.h), borrowed. The first calls mixer_velocity, the others mixer_answer. NULL: all experts are
+	 * here. */
+	struct comm *comm;
 };
 
 /* Statistics, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
@@ -76,6 +81,7 @@ void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps);
 void mixture_stats_release(struct mixture_stats *s);
 
 struct mixer;
+struct str;
 
 /* Allocate the work space for up to `capacity` rows. Borrows *m and everything it points to. ERR_USAGE if the policy needs a missing router, missing
  * shares, missing centroids or centroids off the linear path, a caller that tells no steps, an expert that is absent or out of range, or more
@@ -119,6 +125,9 @@ int mixer_alike(const struct mixer *x, double t, double u);
 
 /* Compute v (n, out or d), on the device. stats may be NULL. */
 int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, struct mixture_stats *stats, struct err *e);
+
+/* On another rank than the first: carry out an ORDER_EVALUATE, with the texts kept, and append the predictions to *answer. */
+int mixer_answer(struct mixer *x, const struct texts *texts, const struct str *order, struct str *answer, struct err *e);
 
 /* Tell the step that followed the last call of mixer_velocity: from its x to a x + b v + s z, with ratio = b / s and z (n, d) on the device. For
  * weights by density; does nothing where the policy has none from that call's time on. A step without noise needs no call if it is the last. */

@@ -1,4 +1,5 @@
-/* The state of a mixer, shared by mixture.c, which runs the experts, and mixtureroute.c, which weighs them. */
+/* The state of a mixer, shared by mixture.c, which runs the experts, mixtureroute.c, which weighs them, and mixtureremote.c, which asks other
+ * ranks. */
 #ifndef DDM_DIFFUSION_MIXTUREIMPL_H
 #define DDM_DIFFUSION_MIXTUREIMPL_H
 
@@ -34,6 +35,7 @@ struct mixer {
 	double *kept, *rate;         /* (capacity, k), (SOLVER_STAGES, capacity, k): log-densities at the last step's end, and their rates */
 	float *sign, *flow_x;        /* (capacity, d) of Hutchinson's estimate, and the call's states */
 	float *pulled_v, *pulled;    /* (capacity, d) one expert's velocities and products */
+	struct mixer_ranks *ranks;   /* of experts on several ranks; else NULL */
 	/* on the device */
 	float *out;           /* (capacity, clusters) */
 	float *x, *v;         /* (chunk, d), (chunk, columns) */
@@ -44,6 +46,8 @@ struct mixer {
 	int32_t *group_there; /* copy of group */
 };
 
+/* Elements of one expert's output. */
+int64_t mixture_columns(const struct mixture *m);
 /* Columns of the router, the shares and the distances. */
 int mixture_clusters(const struct mixture *m);
 /* Whether an expert's predictions are guided, and whether the expert is then asked twice, with its condition and without. */
@@ -78,5 +82,19 @@ int mixer_keep_mixed(struct mixer *x, const float *v, int64_t n, struct err *e);
 int mixer_find_rates(struct mixer *x, const float *v, const struct mixture_call *c, struct err *e);
 /* Whether expert k's gradient is taken for row i. */
 int mixer_probes(const struct mixer *x, int64_t i, int k);
+
+/* Call fn with every group of rows in x->group (n) that expert k runs on: the rows where it has a weight, if `mixed`, or else the others that
+ * need its density. */
+typedef int mixer_group_fn(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, void *arg, struct err *e);
+int mixer_groups(struct mixer *x, const struct mixture_call *c, int k, int mixed, mixer_group_fn *fn, void *arg, struct err *e);
+/* Compute x->v, the predictions of expert k, and of its guide, for such a group; and how many numbers that are. */
+int mixer_predict(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e);
+int64_t mixer_predicted(const struct mixer *x, int k, int64_t n, int mixed);
+
+/* mixtureremote.c: get the predictions of all groups of a call from the ranks; then copy those of the next group, of expert k, to x->v. */
+int mixer_alloc_ranks(struct mixer *x, struct err *e);
+void mixer_free_ranks(struct mixer *x);
+int mixer_ask_ranks(struct mixer *x, const struct mixture_call *c, struct err *e);
+void mixer_take(struct mixer *x, int k, int64_t floats);
 
 #endif

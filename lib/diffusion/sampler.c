@@ -8,6 +8,7 @@
 #include "core/rng.h"
 #include "core/torchrng.h"
 #include "diffusion/dopri5.h"
+#include "diffusion/rankorder.h"
 
 struct sampler_state {
 	const struct sampler *s;
@@ -396,6 +397,22 @@ int64_t sampler_evaluations(const struct sampler *s)
 	return s->discrete ? s->solver.steps : solver_evaluations(&s->solver);
 }
 
+/* Give the texts of a batch to the other ranks, for their experts. */
+static int send_texts(struct comm *c, const struct texts *host, size_t features, size_t mask, struct err *e)
+{
+	const int64_t head[2] = {host->rows, host->mask != NULL};
+	struct str body = {0};
+	int rc;
+
+	str_add(&body, head, sizeof head);
+	str_add(&body, host->features, features);
+	if (host->mask)
+		str_add(&body, host->mask, mask);
+	rc = order_send_all(c, ORDER_TEXTS, body.p, body.len, e);
+	str_release(&body);
+	return rc;
+}
+
 /* Copy the call's texts to the device; allocates room if needed. */
 static int put_texts(struct sampler_state *st, const struct texts *host, struct err *e)
 {
@@ -418,6 +435,8 @@ static int put_texts(struct sampler_state *st, const struct texts *host, struct 
 		st->text_rows = host->rows;
 	}
 	st->texts.rows = host->rows;
+	if (m->comm && !comm_rank(m->comm) && send_texts(m->comm, host, (size_t)host->rows * width, (size_t)host->rows * tokens, e))
+		return -1;
 	device_put(d, (void *)(uintptr_t)st->texts.features, host->features, (size_t)host->rows * width);
 	if (host->mask)
 		device_put(d, (void *)(uintptr_t)st->texts.mask, host->mask, (size_t)host->rows * tokens);
@@ -456,4 +475,36 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 	if (assigned)
 		memcpy(assigned, st->heaviest ? st->heaviest : mixer_heaviest(st->mixer), (size_t)c->n * sizeof *assigned);
 	return 0;
+}
+
+/* Keep the texts that send_texts sent. */
+static int take_texts(struct sampler_state *st, const struct str *body, struct err *e)
+{
+	const int64_t *head = (const void *)body->p;
+	struct texts host = {.features = (const void *)(head + 2), .rows = head[0]};
+	size_t floats = (body->len - 2 * sizeof *head) / sizeof(float), tokens = 0;
+
+	for (int k = 0; k < st->s->mixture->k; k++)
+		if (st->s->mixture->expert[k].velocity)
+			tokens = (size_t)st->s->mixture->expert[k].text_tokens;
+	if (head[1])
+		host.mask = host.features + (floats - (size_t)host.rows * tokens);
+	return put_texts(st, &host, e);
+}
+
+int sampler_answer(struct sampler_state *st, const struct order *o, const struct str *body, struct err *e)
+{
+	struct comm *c = st->s->mixture->comm;
+	struct str answer = {0};
+	struct err failed = {0};
+	int rc;
+
+	if (o->kind == ORDER_TEXTS)
+		return take_texts(st, body, e);
+	if (!o->bytes)
+		return 0;
+	rc = mixer_answer(st->mixer, &st->texts, body, &answer, &failed);
+	rc = answer_send(c, rc, &failed, answer.p, answer.len, e);
+	str_release(&answer);
+	return rc;
 }

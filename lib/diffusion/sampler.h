@@ -60,4 +60,9 @@ int64_t sampler_evaluations(const struct sampler *s);
  * evaluation. stats may be NULL. */
 int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c, int32_t *assigned, struct mixture_stats *stats, struct err *e);
 
+/* On another rank than the first, if the mixture's experts are on several (diffusion/rankorder.h): carry out an ORDER_TEXTS or ORDER_EVALUATE. An
+ * error of the experts goes to the first rank; -1: the first rank is lost, or there is no memory for the texts. */
+struct order;
+int sampler_answer(struct sampler_state *st, const struct order *o, const struct str *body, struct err *e);
+
 #endif

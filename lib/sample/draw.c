@@ -161,7 +161,7 @@ static int sample_batch(struct sampling *r, int64_t n, struct err *e)
 		sampling_choose(r, i);
 	if (r->text && textsource_batch(r->text, n, r->prompt, r->wanted, r->negative, &c.texts, e))
 		return -1;
-	return sampler_run(r->state, r->x, &c, r->heaviest, &r->stats, e) || write_batch(r, n, e) ? -1 : 0;
+	return sampler_run(r->state, r->x, &c, r->heaviest, &r->stats, e) || ranks_rest(r, e) || write_batch(r, n, e) ? -1 : 0;
 }
 
 int sampling_draw(struct sampling *r, struct err *e)

@@ -244,6 +244,8 @@ static int set_mixture(struct sampling *r, struct err *e)
 	r->mixture.guidance = r->ask.guidance;
 	r->mixture.guide = r->guide.expert;
 	r->mixture.steps_told = 1;
+	r->mixture.distances = policy_uses(&r->policy, WEIGHT_DISTANCE) ? distance_squared : NULL;
+	r->mixture.distances_arg = &r->distance;
 	if (request_follows_flow(r)) {
 		if (!(r->puller = puller_new(&r->ensemble, r->ask.batch, e)))
 			return -1;
@@ -268,8 +270,6 @@ static int set_distance(struct sampling *r, struct err *e)
 
 	if (!r->ask.centroids)
 		return 0;
-	r->mixture.distances = distance_squared;
-	r->mixture.distances_arg = &r->distance;
 	return distance_load(&r->distance,
 	                     &(struct distance_source){.path = r->ask.centroids,
 	                                               .features = r->ask.features,
@@ -322,10 +322,12 @@ int sampling_open_model(struct sampling *r, struct err *e)
 	tell_steps(r, s, "", r->ask.step);
 	if (check_classes(r, e) || (r->ask.guide && open_guide(r, &o, e)))
 		return -1;
+	if (sampling_takes_orders(r))
+		return set_mixture(r, e) || ranks_deal(r, e) ? -1 : 0;
 	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
 		return -1;
 	if (r->encoder_dtype_given && r->ask.encoder_dtype && r->device->compact && (!r->text || r->ask.text_features))
 		sampling_warn(r, "--encoder-weight-dtype does nothing: %s consists of convolutions, whose weights the CPU keeps in f32", r->vae);
 	r->ask.tile &= *r->vae_hash != 0; /* without decoding it has no effect */
-	return check_reference(r, e) || set_mixture(r, e) || set_distance(r, e) ? -1 : 0;
+	return check_reference(r, e) || set_mixture(r, e) || ranks_deal(r, e) || set_distance(r, e) ? -1 : 0;
 }

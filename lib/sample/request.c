@@ -112,6 +112,15 @@ static void apply_preset(struct sample_request *a)
 	a->cfg = isnan(a->cfg) ? 7.5 : a->cfg;
 }
 
+/* Only the first rank writes. */
+static void drop_outputs(struct sampling *r)
+{
+	struct sample_request *a = &r->ask;
+
+	a->out = a->grid = a->report = a->log = a->timing = a->prompt = a->prompts = a->labels = NULL;
+	r->sink = SINK_NOTHING;
+}
+
 static int is_adaptive(const struct sampling *r)
 {
 	return !r->solver.discrete && r->solver.kind == SOLVER_DOPRI5;
@@ -220,7 +229,13 @@ int request_settle(struct sampling *r, struct err *e)
 	if (is_adaptive(r) && a->log)
 		return err_set(e, ERR_USAGE, "--log is not possible with dopri5: each picture has its own steps");
 	settle_numbers(r);
-	return check_labels(r, e) || check_centroids(r, e) || check_density(r, e) || check_guide(r, e) || settle_output(r, e) || check_outputs(r, e)
-	           ? -1
-	           : 0;
+	if (check_labels(r, e) || check_centroids(r, e) || check_density(r, e) || check_guide(r, e) || settle_output(r, e))
+		return -1;
+	if (a->comm && request_follows_flow(r))
+		return err_set(e, ERR_USAGE, "--route density with --solver %s takes gradients of all experts, so they cannot be on several ranks",
+		               r->solver.name);
+	if (!sampling_takes_orders(r))
+		return check_outputs(r, e);
+	drop_outputs(r);
+	return 0;
 }

@@ -84,7 +84,6 @@ static json_t *facts_of(struct sampling *r)
 
 	for (int i = 0; i < c.n; i++)
 		put_counts(o, c.row[i].name, c.row[i].v, c.row[i].n);
-	resume_count_bytes(r);
 	put_counts(o, "bytes", r->bytes, r->networks);
 	json_object_set_new(o, "seconds", json_real(r->before + clock_seconds() - r->started));
 	return o;
@@ -99,16 +98,6 @@ static int take_facts(struct sampling *r, const json_t *o)
 			return -1;
 	r->before = json_number_value(json_object_get(o, "seconds"));
 	return take_counts(o, "bytes", r->bytes, r->networks);
-}
-
-void resume_count_bytes(struct sampling *r)
-{
-	for (int i = 0; i < r->networks; i++) {
-		int of = r->ensemble.members;
-		int64_t now = i < of ? ensemble_member_bytes(&r->ensemble, i) : ensemble_member_bytes(&r->guide.model, i - of);
-
-		r->bytes[i] = now > r->bytes[i] ? now : r->bytes[i];
-	}
 }
 
 /* ---- the sheet ---- */
@@ -191,6 +180,8 @@ int resume_save(struct sampling *r, int64_t done, struct err *e)
 
 	if (done >= r->count || !partial_is_due(p))
 		return 0;
+	if (ranks_count_bytes(r, e))
+		return -1;
 	json_decref(p->facts);
 	p->facts = facts_of(r);
 	return partial_save(p, (const int64_t[PARTIAL_MARKS]){done}, e);

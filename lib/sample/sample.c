@@ -83,12 +83,24 @@ static void set_device(struct sampling *r, struct device *d)
 		r->ask.dtype = device_precision(d) == PRECISION_BF16 ? SAMPLE_BF16 : SAMPLE_F32;
 }
 
+/* Another rank than the first. */
+static int work_for_first(struct sampling *r, struct err *e)
+{
+	int rc = sampling_open_model(r, e);
+
+	if (!rc) {
+		sampling_rows(r);
+		rc = sampling_prepare(r, e);
+	}
+	return ranks_agree_request(r, rc, e) || ranks_serve(r, e) ? -1 : 0;
+}
+
 /* Commits the samples last: if they exist, all other outputs do. */
 static int work(struct sampling *r, struct err *e)
 {
 	int done;
 
-	if (sampling_open_model(r, e))
+	if (ranks_agree_request(r, sampling_open_model(r, e), e))
 		return -1;
 	sampling_rows(r);
 	if ((done = sampling_finished(r, e)) < 0)
@@ -116,13 +128,14 @@ int sampling_run(struct sampling *r, struct device *device, struct err *e)
 	int rc;
 
 	set_device(r, device);
-	rc = work(r, e);
+	rc = sampling_takes_orders(r) ? work_for_first(r, e) : work(r, e);
 	if (rc)
 		ensemble_blame(&r->ensemble, r->ask.model, e);
 	if (rc && r->ask.guide)
 		ensemble_blame(&r->guide.model, r->ask.guide, e);
 	output_release(&r->out, resume_keep(r, e));
 	outfile_abort(&r->log);
+	ranks_dismiss(r);
 	return rc;
 }
 
@@ -130,7 +143,8 @@ void sampling_free(struct sampling *r)
 {
 	if (!r)
 		return;
-	claim_drop((const char *const[]){r->ask.out, r->ask.grid, r->ask.report, r->ask.log, r->ask.timing}, 5);
+	if (!sampling_takes_orders(r))
+		claim_drop((const char *const[]){r->ask.out, r->ask.grid, r->ask.report, r->ask.log, r->ask.timing}, 5);
 	textsource_free(r->text);
 	prompts_release(&r->prompts);
 	mem_free(r->encoder);

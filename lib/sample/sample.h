@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/option.h"
@@ -87,8 +88,9 @@ struct sample_request {
 	const char *grid, *report, *log, *timing; /* files: contact sheet, statistics, routing weights of each picture, timing */
 
 	/* The machine: no effect on results on the CPU. */
-	int64_t batch; /* pictures at once */
-	int invariant; /* 1: `batch` does not affect results on a GPU either, which is slower */
+	int64_t batch;     /* pictures at once */
+	struct comm *comm; /* ranks that share the experts, each with the same request; NULL: this process alone. Borrowed */
+	int invariant;     /* 1: `batch` does not affect results on a GPU either, which is slower */
 };
 
 /* The option tables of a request (core/option.h), and a request with their defaults: one picture, seed 0, no guidance, batches of 64; no model, no
@@ -113,7 +115,10 @@ struct sampling;
  * On failure NULL: ERR_USAGE names the wrong option of ddm-sample; also ERR_DATA, ERR_NOINPUT, ERR_EXISTS. Caller frees with sampling_free. */
 struct sampling *sampling_new(const struct sample_request *q, const struct sample_hooks *hooks, struct err *e);
 
-/* Draw and write all pictures; call it once. Borrows the device and sets its precision; the device's pool encodes the pictures. If all outputs of
+/* With a comm, rank 0 does what is said above, and the others run experts for it until it is done; they call no hook, and claim and write nothing.
+ * ERR_EXISTS if the ranks were given other options or models, or are of another build; ERR_UNAVAILABLE names a rank that is lost.
+ *
+ * Draw and write all pictures; call it once. Borrows the device and sets its precision; the device's pool encodes the pictures. If all outputs of
  * this request exist, it says so and returns 0. ERR_AGAIN: stopped; ERR_USAGE: the model does not support the request. */
 int sampling_run(struct sampling *s, struct device *device, struct err *e);
 

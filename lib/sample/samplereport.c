@@ -135,11 +135,13 @@ int samplereport_check(const struct sample_request *q, struct err *e)
 
 int samplereport_write(struct sampling *r, double seconds, struct err *e)
 {
-	json_t *report, *timing = r->ask.timing ? timing_json(r, seconds) : NULL;
+	json_t *report, *timing;
 	int64_t weight_bytes = 0;
 	int rc = 0;
 
-	resume_count_bytes(r);
+	if (ranks_count_bytes(r, e))
+		return -1;
+	timing = r->ask.timing ? timing_json(r, seconds) : NULL;
 	for (int i = 0; i < r->networks; i++)
 		weight_bytes += r->bytes[i];
 	report = report_json(r, weight_bytes);

@@ -1,6 +1,6 @@
 /* The state of one sampling run, shared by the files of lib/sample. request.c checks the request without the model, openmodel.c with it;
  * samplestamp.c makes stamps; finished.c checks for existing outputs; draw.c draws the pictures; resume.c resumes after a killed process;
- * samplereport.c writes statistics; sample.c combines these. */
+ * samplereport.c writes statistics; samplerank.c lets other ranks run experts; sample.c combines these. */
 #ifndef DDM_SAMPLE_SAMPLING_H
 #define DDM_SAMPLE_SAMPLING_H
 
@@ -121,7 +121,21 @@ int resume_start(struct sampling *r, int on, const char *stamp, struct err *e);
 int resume_save(struct sampling *r, int64_t done, struct err *e);
 /* At the end of a run, after failure too: whether to keep the saved part of the output; if so, reports it. */
 int resume_keep(const struct sampling *r, const struct err *e);
-void resume_count_bytes(struct sampling *r); /* update r->bytes */
+
+/* ---- ranks ---- */
+
+int sampling_takes_orders(const struct sampling *r); /* this rank is not the first */
+/* Leave some experts to other ranks. ERR_USAGE if there are more ranks than experts. Does nothing without other ranks, as the next. */
+int ranks_deal(struct sampling *r, struct err *e);
+/* After opening the model, with its result rc and *e: the ranks compare builds, options and models. 0 if all are ready and alike. */
+int ranks_agree_request(struct sampling *r, int rc, struct err *e);
+/* On rank 0: update r->bytes, with those of other ranks, and fail only if a rank is lost; let the others wait without a limit until the next order;
+ * tell them to leave. */
+int ranks_count_bytes(struct sampling *r, struct err *e);
+int ranks_rest(const struct sampling *r, struct err *e);
+void ranks_dismiss(const struct sampling *r);
+/* On the others: carry out orders until told to leave. */
+int ranks_serve(struct sampling *r, struct err *e);
 
 /* ---- reports ---- */
 

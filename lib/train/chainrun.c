@@ -31,8 +31,13 @@ static void put_exact(json_t *o, const char *key, double v)
 static void add(struct trainer *r, json_t *o)
 {
 	struct err why = {0};
-	char *text = chain_add(&r->chain, o, &why);
+	char *text;
 
+	if (runlock_check(&r->lock, NULL)) { /* another trainer has taken over the folder; the next step notices */
+		json_decref(o);
+		return;
+	}
+	text = chain_add(&r->chain, o, &why);
 	if (!text)
 		train_warn(r, why.msg);
 	if (text && r->o->replay && r->o->replay->line)

@@ -1,10 +1,6 @@
 /* A training by several ranks (comm/comm.h): what they must agree on, and what rank 0 tells the others. Rank 0 alone holds the lock, reads and writes
  * checkpoints, the log and the result. */
-#include <string.h>
-
-#include "core/hash.h"
 #include "core/mem.h"
-#include "core/str.h"
 #include "core/version.h"
 #include "config.h"
 #include "train/run.h"
@@ -31,49 +27,9 @@ int ranks_check(const struct train_options *o, struct err *e)
 	               (long long)o->accumulate, (long long)ranks, (long long)ranks);
 }
 
-/* Say how this rank differs from rank 0, if it does. */
-static void say_difference(const struct trainer *r, const char *build, const char *stamp, struct err *e)
-{
-	struct str what = {0};
-
-	if (strcmp(build, DDM_VERSION "\n" DDM_BUILD) != 0)
-		err_set(e, ERR_EXISTS, "this is another build of ddm than rank 0's");
-	else if (strcmp(stamp, r->stamp) != 0)
-		err_set(e, ERR_EXISTS, "started with other options or inputs than rank 0: %s",
-		        run_differs(r->stamp, stamp, &what) ? what.p : "its stamp");
-	str_release(&what);
-}
-
-/* Rank 0 shares a text. Caller frees with mem_free. */
-static int share_text(struct comm *c, const char *mine, char **text, struct err *e)
-{
-	uint64_t n = strlen(mine) + 1;
-
-	if (comm_share(c, &n, sizeof n, e))
-		return -1;
-	*text = mem_zalloc(n, 1);
-	if (comm_rank(c) == 0)
-		memcpy(*text, mine, n);
-	return comm_share(c, *text, n, e);
-}
-
 int ranks_agree(struct trainer *r, struct err *e)
 {
-	struct comm *c = r->o->comm;
-	char *build = NULL, *stamp = NULL;
-	struct err own = {0};
-	int rc;
-
-	if (!c)
-		return 0;
-	rc = share_text(c, DDM_VERSION "\n" DDM_BUILD, &build, e) || share_text(c, r->stamp, &stamp, e) ? -1 : 0;
-	if (!rc)
-		say_difference(r, build, stamp, &own);
-	if (!rc && comm_agree(c, own.code ? -1 : 0, &own))
-		rc = err_set(e, own.code, "%s", own.msg);
-	mem_free(build);
-	mem_free(stamp);
-	return rc;
+	return comm_agree_stamp(r->o->comm, DDM_VERSION "\n" DDM_BUILD, r->stamp, run_differs, e);
 }
 
 int ranks_share_done(struct comm *c, int done, struct err *e)

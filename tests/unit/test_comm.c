@@ -210,6 +210,8 @@ static void share_and_gather(void **state)
 {
 	(void)state;
 	all_end_with(2, 0, copies);
+	all_end_with(3, 0, copies);
+	all_end_with(7, 0, copies);
 	all_end_with(8, 0, copies);
 }
 
@@ -282,16 +284,53 @@ static void a_rank_is_lost(void **state)
 	assert_int_equal(status[0], ERR_UNAVAILABLE);
 }
 
-static int never(struct comm *c)
+static int refused(struct comm *c)
 {
-	(void)c;
+	struct err e = {0};
+
+	return !comm_can_sum(c, &e) || e.code != ERR_USAGE;
+}
+
+static void sums_of_three_are_refused(void **state)
+{
+	(void)state;
+	all_end_with(3, 0, refused);
+}
+
+/* Each rank but the first waits patiently, beyond the time limit, for a number from rank 0, and sends it back. */
+static int echo(struct comm *c)
+{
+	struct err e = {0};
+	int32_t x = 0;
+
+	if (comm_rank(c)) {
+		comm_be_patient(c, 1);
+		if (comm_receive(c, 0, &x, sizeof x, &e) || x != 7 * comm_rank(c) || comm_send(c, 0, &x, sizeof x, &e))
+			return 1;
+		comm_be_patient(c, 0);
+	} else {
+		usleep(300000);
+		for (int r = 1; r < comm_size(c); r++) {
+			int32_t y = 7 * r;
+
+			if (comm_send(c, r, &y, sizeof y, &e) || comm_receive(c, r, &x, sizeof x, &e) || x != y)
+				return 2;
+		}
+	}
+	if (comm_is_lost(c))
+		return 3;
+	comm_close(c);
 	return 0;
 }
 
-static void three_are_refused(void **state)
+static void patient_ranks(void **state)
 {
+	int status[MOST];
+
 	(void)state;
-	all_end_with(3, ERR_USAGE, never);
+	on_ranks(3, .15, echo, status);
+	for (int r = 0; r < 3; r++)
+		assert_int_equal(status[r], 0);
 }
 
 static void alone(void **state)
@@ -310,9 +349,10 @@ static void alone(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(sum_is_a_tree),       cmocka_unit_test(share_and_gather),
-	                                   cmocka_unit_test(failures_are_shared), cmocka_unit_test(a_rank_is_lost),
-	                                   cmocka_unit_test(three_are_refused),   cmocka_unit_test(alone)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(sum_is_a_tree),  cmocka_unit_test(share_and_gather),          cmocka_unit_test(failures_are_shared),
+	    cmocka_unit_test(a_rank_is_lost), cmocka_unit_test(sums_of_three_are_refused), cmocka_unit_test(patient_ranks),
+	    cmocka_unit_test(alone)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

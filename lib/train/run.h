@@ -127,6 +127,8 @@ int trainer_is_stopped(const struct trainer *r);
 
 /* Pass a line of information to the user. */
 void train_say(const struct trainer *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* After a lost device the checkpoints on disk are still valid: add the step of the newest to the message. */
+void train_say_what_is_left(const struct trainer *r, struct err *e);
 /* Warn of a failure that does not end the run. */
 void train_warn(const struct trainer *r, const char *line);
 

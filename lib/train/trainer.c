@@ -358,22 +358,6 @@ static void release(struct trainer *r)
 		close(r->log);
 }
 
-/* After a lost device the checkpoints on disk are still valid. Add the step of the newest to the message. */
-static void say_what_is_left(const struct trainer *r, struct err *e)
-{
-	int n;
-	int64_t *steps;
-	struct err was = *e;
-
-	*e = (struct err){0};
-	checkpoint_steps(r->train_dir, &steps, &n, NULL);
-	if (n)
-		err_set(e, was.code, "%.800s; step %" PRId64 " is saved: run the same command again", was.msg, steps[0]);
-	else
-		err_set(e, was.code, "%.800s; no step is saved yet: run the same command again", was.msg);
-	mem_free(steps);
-}
-
 /* The fn of a struct progress. */
 static int says_stop(void *arg, const char *what, int64_t done, int64_t total)
 {
@@ -452,7 +436,7 @@ static int train(struct trainer *r, struct err *e)
 		return -1;
 	if (train_steps(r, e)) {
 		if (e && e->code == ERR_UNAVAILABLE && is_first_rank(r) && !runlock_check(&r->lock, NULL))
-			say_what_is_left(r, e);
+			train_say_what_is_left(r, e);
 		return -1;
 	}
 	if (r->profile && r->hooks && r->hooks->say)

@@ -47,7 +47,7 @@ static const struct option options[] = {
 static const struct program program = {
     .name = "ddm-forget",
     .operands = "SHARDS [KEY...]",
-    .about = "Write shards without some samples, and train the networks that saw them again",
+    .about = "Write shards without some samples, and retrain the networks that saw them",
     .options = options,
 };
 

@@ -2,6 +2,7 @@
 # example crontab do what they say. After a kill the next call ends the work with the same bytes.
 . "$(dirname "$0")/tap.sh"
 need flock comm
+unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that runs the tests
 PATH=$SRC/share/cron:$PATH
 small_pictures
 

@@ -3,6 +3,7 @@
 . "$(dirname "$0")/tap.sh"
 . "$SRC/tests/faults/onenode.sh"
 slurm_start
+unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that runs the tests
 
 weights=diffusion_pytorch_model.safetensors
 tar xzf "$SRC/tests/golden/eval-a.tar.gz"

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/beside.h"
 #include "cmd/cmd.h"
 #include "core/mem.h"
 #include "core/str.h"
@@ -28,21 +29,12 @@ static int wait_for(pid_t pid, int *status)
 	return 0;
 }
 
-/* The program beside this one, or its name alone, which is looked for in PATH. */
+/* The program beside this one, or its name alone, which is looked for in PATH. Caller frees with mem_free. */
 static char *program_path(const char *name)
 {
-	char self[4096], *path;
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	char *path = beside_program(name, X_OK);
 
-	self[n < 0 ? 0 : n] = 0;
-	if (n > 0 && strrchr(self, '/')) {
-		strrchr(self, '/')[1] = 0;
-		path = str_new("%s%s", self, name);
-		if (!access(path, X_OK))
-			return path;
-		mem_free(path);
-	}
-	return mem_strdup(name);
+	return path ? path : mem_strdup(name);
 }
 
 static int train(const struct retrain_step *s, const struct forget_training *t, struct err *e)

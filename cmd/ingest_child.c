@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/beside.h"
 #include "cmd/ingest.h"
 #include "core/clock.h"
 #include "core/mem.h"
@@ -22,24 +23,12 @@ static char *env_copy(const char *name)
 	return value ? str_new("%s=%s", name, value) : NULL;
 }
 
-/* The path of the decoder's program: beside this one, as in a build folder, below its prefix, or where configure said. Caller frees with mem_free. */
+/* The path of the decoder's program. Caller frees with mem_free. */
 static char *decoder_program(void)
 {
-	static const char *const below[] = {"", "../libexec/ddm/"};
-	char self[4096];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	char *path = beside_program("ingest-decoder", X_OK);
 
-	self[n < 0 ? 0 : n] = 0;
-	if (strrchr(self, '/'))
-		strrchr(self, '/')[1] = 0;
-	for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-		char *path = str_new("%s%singest-decoder", self, below[i]);
-
-		if (n > 0 && !access(path, X_OK))
-			return path;
-		mem_free(path);
-	}
-	return mem_strdup(LIBEXECDIR "/ddm/ingest-decoder");
+	return path ? path : mem_strdup(LIBEXECDIR "/ddm/ingest-decoder");
 }
 
 static int cannot_start(const char *program, int code, struct err *e)

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/beside.h"
 #include "cmd/cmd.h"
 #include "core/mem.h"
 #include "core/str.h"
@@ -37,25 +38,12 @@ int launched_ranks(void)
 	return getenv("PMIX_RANK") ? 2 : 1;
 }
 
-/* The shared object with MPI's engine: beside this program, as in a build folder, below its prefix, or where configure said. Caller frees with
- * mem_free. */
+/* The shared object with MPI's engine. Caller frees with mem_free. */
 static char *engine_path(void)
 {
-	static const char *const below[] = {"", "../libexec/ddm/"};
-	char self[4096];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	char *path = beside_program("mpi-engine.so", R_OK);
 
-	self[n < 0 ? 0 : n] = 0;
-	if (strrchr(self, '/'))
-		strrchr(self, '/')[1] = 0;
-	for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-		char *path = str_new("%s%smpi-engine.so", self, below[i]);
-
-		if (n > 0 && !access(path, R_OK))
-			return path;
-		mem_free(path);
-	}
-	return mem_strdup(LIBEXECDIR "/ddm/mpi-engine.so");
+	return path ? path : mem_strdup(LIBEXECDIR "/ddm/mpi-engine.so");
 }
 
 static volatile sig_atomic_t child;

@@ -105,6 +105,9 @@ struct batch {
 };
 int loader_next(struct loader *l, struct batch *b, struct err *e);
 
+/* The index in the dataset of sample j of batch `number`, also of one that `from` and `count` leave out. */
+int64_t loader_sample(const struct loader *l, int64_t number, int64_t j);
+
 /* Bytes of host memory that the batches of a loader take. */
 uint64_t loader_bytes(const struct dataset *d, int64_t batch, int ahead);
 

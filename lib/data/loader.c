@@ -55,16 +55,28 @@ void text_expand(float *out, const uint16_t *text, int64_t n)
 	st_to_f32(out, &t);
 }
 
+static uint64_t position(const struct loader *l, int64_t number, int64_t j)
+{
+	return (uint64_t)number * (uint64_t)l->o.batch + (uint64_t)j;
+}
+
+int64_t loader_sample(const struct loader *l, int64_t number, int64_t j)
+{
+	uint64_t n = (uint64_t)dataset_info(l->d)->count, p = position(l, number, j);
+
+	return (int64_t)rng_permute(p % n, n, l->o.seed, RNG_SHUFFLE, p / n);
+}
+
 static int fill_one(struct loader *l, struct slot *s, int64_t j)
 {
 	const struct loader_options *o = &l->o;
-	uint64_t n = (uint64_t)dataset_info(l->d)->count, p = (uint64_t)s->number * (uint64_t)o->batch + (uint64_t)j;
+	uint64_t p = position(l, s->number, j);
 	int dropped = l->text && o->text_drop > 0 && rng_uniform(o->seed, RNG_LABEL, (uint64_t)s->number, (uint64_t)j, 0) < o->text_drop;
 	int64_t at = j - o->from;
 	struct dataset_item it = {.x = s->x + at * l->numel, .std = l->std, .text = dropped ? NULL : l->text};
 
 	it.mirrored = o->flip && rng_uniform(o->seed, RNG_FLIP, 0, p, 0) < .5;
-	s->index[at] = (int64_t)rng_permute(p % n, n, o->seed, RNG_SHUFFLE, p / n);
+	s->index[at] = loader_sample(l, s->number, j);
 	if (dataset_item(l->d, s->index[at], &it, &s->err))
 		return -1;
 	s->label[at] = it.label;

@@ -394,6 +394,26 @@ int commit_bytes(const char *path, const void *data, size_t len, struct err *e)
 	return outfile_commit(&o, e);
 }
 
+int commit_head(const char *path, int64_t n, struct err *e)
+{
+	struct outfile o = {0};
+	char block[65536];
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = fd < 0 ? err_errno(e, "%s", path) : outfile_open(&o, path, e);
+
+	o.anew = 1;
+	for (int64_t at = 0; at < n && !rc;) {
+		ssize_t got = fd_pread(fd, block, n - at < (int64_t)sizeof block ? (size_t)(n - at) : sizeof block, at);
+
+		rc = got <= 0 ? err_set(e, ERR_IO, "%s: cannot be read", path) : outfile_write(&o, block, (size_t)got, e);
+		at += got;
+	}
+	rc = rc || outfile_commit(&o, e) ? -1 : 0;
+	outfile_abort(&o);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
 int commit_json(const char *path, const json_t *o, struct err *e)
 {
 	char *text = jsonio_pretty(o);

@@ -8,6 +8,7 @@
 #define DDM_FILE_COMMIT_H
 
 #include <jansson.h>
+#include <stdint.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -43,7 +44,9 @@ void outfile_leave(struct outfile *o); /* the same, but the temporary stays */
 
 /* A whole small file at once ("-" too). */
 int commit_bytes(const char *path, const void *data, size_t len, struct err *e);
-/* The same of a JSON object, indented and sealed (jsonio_pretty). */
+/* Let the name of a file be a new one with its first n bytes. A process that has the old one open goes on to write to that. */
+int commit_head(const char *path, int64_t n, struct err *e);
+/* commit_bytes of a JSON object, indented and sealed (jsonio_pretty). */
 int commit_json(const char *path, const json_t *o, struct err *e);
 
 /* An output folder being filled. Zero-initialised is "nothing open". */

@@ -71,18 +71,6 @@ static int take_place(struct chain *c, const json_t *o)
 	return 0;
 }
 
-/* Let the name be a new file with the first n bytes of the chain, as trainlog_open does and for the same reason; a full disk has no room for it. */
-static void chain_anew(const char *path, const char *text, size_t n)
-{
-	struct outfile o = {0};
-
-	if (!outfile_open(&o, path, NULL)) {
-		o.anew = 1;
-		(void)!(outfile_write(&o, text, n, NULL) || outfile_commit(&o, NULL));
-	}
-	outfile_abort(&o);
-}
-
 int chain_reopen(struct chain *c, const char *path, const char *place, struct err *e)
 {
 	json_t *o = json_loads(place, 0, NULL);
@@ -95,7 +83,7 @@ int chain_reopen(struct chain *c, const char *path, const char *place, struct er
 	if (o && !take_place(c, o) && path_exists(path) && (text = file_load(path, CHAIN_MOST, &len, NULL)))
 		end = line_end(text, len, c->last);
 	if (end >= 0) {
-		chain_anew(path, text, (size_t)end);
+		(void)!commit_head(path, end, NULL); /* as trainlog_open does, and for the same reason; a full disk has no room for it */
 		c->fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
 		rc = c->fd < 0 || ftruncate(c->fd, end) ? err_errno(e, "%s", path) : 0;
 	}

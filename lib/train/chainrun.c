@@ -129,52 +129,30 @@ int chain_begin(struct trainer *r, struct err *e)
 }
 
 struct keys {
-	struct dataset *data;
-	const int64_t *index;
+	const struct trainer *r;
+	int64_t number; /* of the batch */
 };
 
 static const char *key_at(void *arg, int64_t i)
 {
 	const struct keys *k = arg;
 
-	return dataset_key(k->data, k->index[i]);
+	return dataset_key(k->r->data, loader_sample(k->r->loader, k->number, i));
 }
 
-/* Every rank reads its own part of a batch; the parts lie in the order of the ranks. */
-int chain_take_batch(struct trainer *r, const struct batch *b, struct err *e)
+/* The whole batch, also the parts that other ranks read. */
+void chain_take_batch(struct trainer *r, int64_t number)
 {
-	struct comm *c = r->o->comm;
-	int64_t n = b->n * comm_size(c), *all = NULL;
-	struct keys k = {r->data, b->index};
-	int rc = 0;
+	struct keys k = {r, number};
 
-	if (!r->chain_every)
-		return 0;
-	if (comm_size(c) > 1) {
-		k.index = all = mem_zalloc((size_t)n, sizeof *all);
-		memcpy(all + comm_rank(c) * b->n, b->index, (size_t)b->n * sizeof *all);
-		rc = comm_gather(c, all, (size_t)b->n * sizeof *all, e);
-	}
-	if (!rc && r->chain.fd >= 0)
-		chain_batch(&r->chain, n, key_at, &k);
-	mem_free(all);
-	return rc;
+	if (r->chain.fd >= 0)
+		chain_batch(&r->chain, r->o->batch, key_at, &k);
 }
 
 void chain_take_step(struct trainer *r, const double *status)
 {
 	if (r->chain.fd >= 0)
 		chain_step(&r->chain, status[STATUS_LOSS] / (double)r->o->batch, status[STATUS_NORM], status[STATUS_FINITE] != 0);
-}
-
-int chain_is_due(const struct trainer *r, int64_t step)
-{
-	const struct train_replay *p = r->o->replay;
-
-	for (int i = 0; p && i < p->line_count; i++)
-		if (p->lines[i] == step)
-			return 1;
-	return !p && r->chain_every && (step == r->steps || step % r->chain_every == 0);
 }
 
 void chain_keep(struct trainer *r)

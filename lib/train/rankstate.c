@@ -81,10 +81,9 @@ int ranks_share_state(struct trainer *r, struct err *e)
 	struct comm *c = r->o->comm;
 	int64_t total = s->params->total, trainable = s->params->trainable;
 	struct {
-		int64_t step, updates, skipped_in_a_row, best_step, loss_count, line_step, chain_every;
+		int64_t step, updates, skipped_in_a_row, best_step, loss_count, line_step;
 		double best_loss, lr_squares, loss_sum;
-	} n = {s->step,      s->updates,     s->skipped_in_a_row, s->best_step,  s->loss_count,
-	       s->line_step, r->chain_every, s->best_loss,        s->lr_squares, s->loss_sum};
+	} n = {s->step, s->updates, s->skipped_in_a_row, s->best_step, s->loss_count, s->line_step, s->best_loss, s->lr_squares, s->loss_sum};
 
 	if (!c)
 		return 0;
@@ -100,7 +99,6 @@ int ranks_share_state(struct trainer *r, struct err *e)
 	s->best_step = n.best_step;
 	s->loss_count = n.loss_count;
 	s->line_step = n.line_step;
-	r->chain_every = n.chain_every;
 	s->best_loss = n.best_loss;
 	s->lr_squares = n.lr_squares;
 	s->loss_sum = n.loss_sum;

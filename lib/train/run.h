@@ -43,7 +43,7 @@ struct trainer {
 	int64_t steps, part; /* part: samples of one tape run */
 	int64_t parts;       /* of a batch, that this rank computes; all, without other ranks */
 	int64_t validate_every, validations;
-	int64_t chain_every; /* 0: no chain; rank 0's on every rank */
+	int64_t chain_every; /* 0: no chain */
 	struct chain chain;  /* only the first rank writes it */
 	double ema_decay;
 	struct profile *profile; /* NULL without --profile */
@@ -90,12 +90,12 @@ int ranks_any(struct comm *c, int mine, int *any, struct err *e);
 /* Take over rank 0's weights, averages, moments and counts. */
 int ranks_share_state(struct trainer *r, struct err *e);
 
-/* The hash chain (train/chainrun.c). Open it, the weights being those of state.step; collect a batch on every rank; collect a finished step; whether
- * a line is due after `step`; write it, all steps being finished; and store in the state where the chain stands, before it is saved. */
+/* The hash chain (train/chainrun.c). Only rank 0 has one; elsewhere these do nothing. Open it, the weights being those of state.step; collect the
+ * keys of a batch; collect a finished step; write a line, all steps being finished; and store in the state where the chain stands, before it is
+ * saved. */
 int chain_begin(struct trainer *r, struct err *e);
-int chain_take_batch(struct trainer *r, const struct batch *b, struct err *e);
+void chain_take_batch(struct trainer *r, int64_t number);
 void chain_take_step(struct trainer *r, const double *status);
-int chain_is_due(const struct trainer *r, int64_t step);
 int chain_line(struct trainer *r, struct err *e);
 void chain_keep(struct trainer *r);
 /* What computes: the processor's model, or the GPU's. Caller frees with mem_free. */
@@ -157,6 +157,10 @@ int null_text_open(struct trainer *r, struct err *e);
 void null_text_keep(const struct trainer *r, float *values);
 
 extern const char *const conditions[]; /* names of enum condition_kind */
+
+/* What to give an option whose key this is: the value in the stamp, with the numbers that the stamp keeps under keys of their own as
+ * NAME:NUMBER,NUMBER. `exact` as in train_options_of, or NULL. NULL: the stamp has no value. Caller frees with mem_free. */
+char *stamped_text(const json_t *stamp, const json_t *exact, const char *key);
 
 /* The part of the stamp that follows from the tables of options. */
 void options_stamp(struct stamp *s, const struct train_options *o);

@@ -65,27 +65,28 @@ static int set_field(const struct option *o, void *field, const json_t *v, doubl
 	}
 }
 
-/* The text of an option that the stamp spreads over several keys: NAME, or NAME:NUMBER,NUMBER. NULL: the stamp leaves it out. Caller frees with
- * mem_free. */
-static char *spread_text(const json_t *stamp, const json_t *exact, const char *key)
+char *stamped_text(const json_t *stamp, const json_t *exact, const char *key)
 {
+	/* "time":"logit-normal", "time_mean":0, "time_std":1 */
 	static const struct {
 		const char *key, *numbers[2];
 	} spread[] = {{"path", {"sigma_data"}}, {"weighting", {"weighting_number"}}, {"time", {"time_mean", "time_std"}}};
 	const json_t *v = json_object_get(stamp, key);
 	struct str text = {0};
-	char *copy;
+	char number[F64_TEXT], *copy;
 
 	if (json_is_integer(v))
 		return str_new("%lld", (long long)json_integer_value(v));
+	if (json_is_real(v)) {
+		print_f64(number, real_of(stamp, exact, key));
+		return mem_strdup(number);
+	}
 	if (!json_is_string(v))
 		return NULL;
 	str_puts(&text, json_string_value(v));
 	for (size_t i = 0; i < sizeof spread / sizeof *spread; i++)
 		for (int j = 0; j < 2 && !strcmp(spread[i].key, key) && spread[i].numbers[j]; j++)
 			if (json_object_get(stamp, spread[i].numbers[j])) {
-				char number[F64_TEXT];
-
 				print_f64(number, real_of(stamp, exact, spread[i].numbers[j]));
 				str_printf(&text, "%c%s", j ? ',' : ':', number);
 			}
@@ -97,7 +98,7 @@ static char *spread_text(const json_t *stamp, const json_t *exact, const char *k
 /* A row of OPTION_PARSED. */
 static int set_parsed(const struct option *o, void *request, const json_t *stamp, const json_t *exact, struct err *e)
 {
-	char *text = spread_text(stamp, exact, o->key);
+	char *text = stamped_text(stamp, exact, o->key);
 	int rc = text ? o->parse((char *)request + o->field, o->key, text, e) : 0;
 
 	mem_free(text);

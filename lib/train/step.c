@@ -173,8 +173,7 @@ static int step(struct trainer *r, struct err *e)
 	if (next_batch(r, &b, e))
 		return -1;
 	name_nonfinite(r, &b);
-	if (chain_take_batch(r, &b, e))
-		return -1;
+	chain_take_batch(r, b.number);
 	r->data_s += clock_seconds() - t0;
 	if (batch_gradient(r, &b, e))
 		return -1;
@@ -365,6 +364,14 @@ static int save_is_due(const struct trainer *r, int64_t step, double since)
 		return is_among(step, o->replay->saves, o->replay->save_count);
 	return step == r->steps || due(step, o->checkpoint.steps) || due(step, o->keep_every) ||
 	       (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds);
+}
+
+/* Whether a line of the hash chain is due after `step`. */
+static int chain_is_due(const struct trainer *r, int64_t step)
+{
+	const struct train_replay *p = r->o->replay;
+
+	return p ? is_among(step, p->lines, p->line_count) : r->chain_every && (step == r->steps || due(step, r->chain_every));
 }
 
 static int run_steps(struct trainer *r, struct err *e)

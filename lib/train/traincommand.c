@@ -28,44 +28,6 @@ static void add_pair(json_t *words, const char *option, const char *value)
 	add(words, value);
 }
 
-/* The text of a number or a string of a stamp; caller frees with mem_free. */
-static char *value_text(const json_t *v)
-{
-	char text[F64_TEXT];
-
-	if (json_is_string(v))
-		return mem_strdup(json_string_value(v));
-	if (json_is_integer(v))
-		return str_new("%lld", (long long)json_integer_value(v));
-	print_f64(text, json_real_value(v));
-	return mem_strdup(text);
-}
-
-/* Some names carry numbers, which the stamp keeps under keys of their own: "time":"logit-normal", "time_mean":0, "time_std":1. */
-static char *named_text(const json_t *stamp, const char *key, const json_t *name)
-{
-	static const struct {
-		const char *key, *number[2];
-	} numbers[] = {{"path", {"sigma_data", NULL}}, {"weighting", {"weighting_number", NULL}}, {"time", {"time_mean", "time_std"}}};
-	struct str s = {0};
-	char *text = value_text(name);
-
-	str_puts(&s, text);
-	mem_free(text);
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-		for (int k = 0; k < 2 && !strcmp(numbers[i].key, key) && numbers[i].number[k]; k++) {
-			const json_t *v = json_object_get(stamp, numbers[i].number[k]);
-
-			text = v ? value_text(v) : NULL;
-			if (text)
-				str_printf(&s, "%s%s", k ? "," : ":", text);
-			mem_free(text);
-		}
-	text = mem_strdup(str_text(&s));
-	str_release(&s);
-	return text;
-}
-
 /* Whether the stamp's value stands for an option that was not given: 0 where the option allows only more. */
 static int is_unset(const struct option *o, const json_t *v)
 {
@@ -100,7 +62,7 @@ static void add_option(json_t *words, const struct option *o, const json_t *stam
 		add(words, o->name);
 		return;
 	}
-	text = named_text(stamp, o->key, v);
+	text = stamped_text(stamp, NULL, o->key);
 	add_pair(words, o->name, text);
 	mem_free(text);
 }
@@ -163,7 +125,7 @@ static void add_network(json_t *words, const json_t *stamp)
 	add_pair(words, "--model", nearest);
 	for (size_t k = 0; k < sizeof shape / sizeof *shape; k++) {
 		const json_t *v = json_object_get(stamp, shape[k]);
-		char *option = str_new("--%s", shape[k]), *text = v ? value_text(v) : NULL;
+		char *option = str_new("--%s", shape[k]), *text = stamped_text(stamp, NULL, shape[k]);
 		struct net_value now;
 
 		for (int i = 0; text && net_shape(&best, i, &now); i++)
@@ -196,7 +158,7 @@ json_t *traincommand_words(const json_t *stamp, const struct traincommand_paths 
 	words = json_array();
 	add(words, program);
 	if (!router) {
-		k = json_is_integer(cluster) && json_integer_value(cluster) >= 0 ? value_text(cluster) : mem_strdup("all");
+		k = json_is_integer(cluster) && json_integer_value(cluster) >= 0 ? stamped_text(stamp, NULL, "cluster") : mem_strdup("all");
 		add_pair(words, "--cluster", k);
 		mem_free(k);
 	}

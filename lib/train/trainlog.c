@@ -120,26 +120,6 @@ static off_t kept_length(const char *path, off_t whole, int64_t step, struct tra
 	return whole;
 }
 
-/* Let the name be a new file with the first n bytes of the log. A process that was stopped while another took over its folder may have decided to
- * write a line before it was stopped: that line goes into the old file, which has no name any more. */
-static int log_anew(const char *path, int fd, off_t n)
-{
-	struct outfile o = {0};
-	char block[65536];
-	int rc = outfile_open(&o, path, NULL);
-
-	o.anew = 1;
-	for (off_t at = 0; at < n && !rc;) {
-		ssize_t got = fd_pread(fd, block, n - at < (off_t)sizeof block ? (size_t)(n - at) : sizeof block, at);
-
-		rc = got <= 0 || outfile_write(&o, block, (size_t)got, NULL) ? -1 : 0;
-		at += got;
-	}
-	rc = rc || outfile_commit(&o, NULL) ? -1 : 0;
-	outfile_abort(&o);
-	return rc;
-}
-
 static int open_log_file(const char *path)
 {
 	return open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
@@ -153,7 +133,9 @@ int trainlog_open(const char *path, int64_t step, struct trainlog_past *past, st
 	*past = (struct trainlog_past){0};
 	if (whole >= 0)
 		kept = kept_length(path, whole, step, past);
-	if (whole >= 0 && !log_anew(path, fd, kept) && (fresh = open_log_file(path)) >= 0) {
+	/* A process that was stopped while another took over its folder may have decided to write a line before it was stopped: that line goes into
+	 * the old file, which has no name any more. */
+	if (whole >= 0 && !commit_head(path, kept, NULL) && (fresh = open_log_file(path)) >= 0) {
 		close(fd);
 		return fresh;
 	}

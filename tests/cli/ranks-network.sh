@@ -2,12 +2,10 @@
 # a cut cable and a frozen host end the training within the time limit, and it goes on from its checkpoint.
 . "$(dirname "$0")/tap.sh"
 
-[ -e "$B/mpi-engine.so" ] || skip_all "built without MPI (Debian: libopenmpi-dev)"
+need_mpi
 PATH=$PATH:/usr/sbin:/sbin
-need mpirun ip unshare
+need ip unshare
 [ "$(id -u)" -eq 0 ] || skip_all "network namespaces are made by root"
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 one=ddm-$$-1 two=ddm-$$-2 net=10.213.77
 
 # shellcheck disable=SC2317 # the trap calls it

@@ -1,11 +1,7 @@
 # Sampling by several ranks, each with some of the experts: the same bytes as one process, killed and frozen ranks, refusals.
 . "$(dirname "$0")/tap.sh"
 
-[ -e "$B/mpi-engine.so" ] || skip_all "built without MPI (Debian: libopenmpi-dev)"
-need mpirun
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-mpi="mpirun --oversubscribe --bind-to none"
+need_mpi
 tar xzf "$SRC/tests/golden/eval-a.tar.gz"
 ddm-cluster -q -k 3 --holdout .25 -o a.tsv . && ddm-shard -q -a a.tsv --holdout .25 -o s . || exit 1
 net="--model dit-nano/4 --hidden 64 --depth 1 --heads 2 --batch 4 --lr 1e-3 --threads 1 --steps 3"
@@ -44,7 +40,7 @@ check_same "the same bytes" one.tar two.tar
 
 # Lost ranks
 slow="ddm-sample -q -n 40 --batch 4 --steps 2000 --seed 3 --threads 1 --route full --format png"
-rank_1() { for p in $(pgrep -f "^ddm-sample .*-o $1 m"); do tr '\0' '\n' <"/proc/$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && echo "$p"; done; }
+rank_1() { second_rank "^ddm-sample .*-o $1 m"; }
 $mpi -n 2 $slow --comm-timeout 2 -o frozen.tar m 2>err &
 pid=$!
 until_true test -e .frozen.tar.part

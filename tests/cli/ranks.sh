@@ -1,11 +1,7 @@
 # Several ranks of one training: the same bytes as one process, resumed by another number of ranks, signals, lost ranks, refusals.
 . "$(dirname "$0")/tap.sh"
 
-[ -e "$B/mpi-engine.so" ] || skip_all "built without MPI (Debian: libopenmpi-dev)"
-need mpirun
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-mpi="mpirun --oversubscribe --bind-to none"
+need_mpi
 weights=diffusion_pytorch_model.safetensors
 tar xzf "$SRC/tests/golden/eval-a.tar.gz"
 ddm-cluster -q -k 2 --holdout .25 -o a.tsv . && ddm-shard -q -a a.tsv --holdout .25 -o s . || exit 1
@@ -74,7 +70,7 @@ stopped "SIGINT" INT int
 $mpi -n 2 $slow -o lost s 2>err &
 pid=$!
 until_true grep -qs '"step":8,' lost/train.jsonl
-victim=$(for p in $(pgrep -f "^ddm-train .*-o lost s"); do tr '\0' '\n' <"/proc/$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && echo "$p"; done)
+victim=$(second_rank "^ddm-train .*-o lost s")
 kill -KILL $victim
 wait $pid
 [ $? -ne 0 ]
@@ -85,7 +81,7 @@ check "one process goes on from it" $run --steps $((step + 3)) --accumulate 4 -o
 $mpi -n 2 $slow --comm-timeout 2 -o frozen s 2>err &
 pid=$!
 until_true grep -qs '"step":8,' frozen/train.jsonl
-victim=$(for p in $(pgrep -f "^ddm-train .*-o frozen s"); do tr '\0' '\n' <"/proc/$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && echo "$p"; done)
+victim=$(second_rank "^ddm-train .*-o frozen s")
 kill -STOP $victim
 wait $pid
 rc=$?

@@ -26,6 +26,9 @@
 #	check_stdout NAME CMD...        CMD, which writes data to stdout: exit 74 on a full disk, death by SIGPIPE on a closed pipe
 #	skip NAME REASON                one skipped check
 #	skip_all REASON                 end here
+#	has_mpi                         whether ranks can be started; then $mpi is mpirun with the options for ranks of this machine
+#	need_mpi                        skip_all unless they can
+#	second_rank REGEX               prints the process of rank 1 whose command matches
 #	numpy_python                    prints a Python that has numpy; fails where there is none
 #	need PROG...                    skip_all unless these (jq, python3, strace...) are installed
 #	need_data [NAME]                skip_all unless $DATA (and $DATA/NAME) exists
@@ -306,6 +309,22 @@ skip_all() {
 need() {
 	for tap_p; do
 		command -v "$tap_p" >/dev/null 2>&1 || skip_all "no $tap_p"
+	done
+}
+
+has_mpi() {
+	[ -e "$B/mpi-engine.so" ] && command -v mpirun >/dev/null 2>&1 || return 1
+	# shellcheck disable=SC2034 # for the tests
+	mpi="mpirun --oversubscribe --bind-to none"
+	OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+}
+
+need_mpi() { has_mpi || skip_all "built without MPI, or no mpirun (Debian: libopenmpi-dev, openmpi-bin)"; }
+
+second_rank() {
+	for tap_p in $(pgrep -f "$1"); do
+		tr '\0' '\n' <"/proc/$tap_p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && echo "$tap_p"
 	done
 }
 

@@ -55,15 +55,12 @@ kill -TERM $pid
 gone 75 "until a signal" stopped
 check_err "ends it" 'interrupted; step [0-9]+ of'
 
-if [ -e "$B/mpi-engine.so" ] && command -v mpirun >/dev/null; then
-	OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-	mpirun --oversubscribe --bind-to none -n 2 $run --steps 1000000000 --accumulate 2 --log-every 1 --hang-timeout 2s -o ranks s 2>ranks.err </dev/null &
+if has_mpi; then
+	$mpi -n 2 $run --steps 1000000000 --accumulate 2 --log-every 1 --hang-timeout 2s -o ranks s 2>ranks.err </dev/null &
 	pid=$!
 	await "two ranks train" grep -q '"step":9,' ranks/train.jsonl
-	for p in $(pgrep -f "^ddm-train .*-o ranks s"); do
-		tr '\0' '\n' <"/proc/$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && kill -STOP "$p" && victim=$p
-	done
+	victim=$(second_rank "^ddm-train .*-o ranks s")
+	kill -STOP "$victim"
 	wait $pid
 	RC=$?
 	kill -KILL "$victim" 2>/dev/null

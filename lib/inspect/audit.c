@@ -233,7 +233,7 @@ static void check_shards(struct audit *a)
 	if ((rc = manifest_load(&m, a->o->shards, &e)) || (rc = check_rows(a, &m, stamp, &count, &e)))
 		fail(a, "shards", &e);
 	else
-		audit_tell(a, "shards", "ok", "%" PRId64 " shards are those of the manifest that the chain names", count);
+		audit_tell(a, "shards", "ok", "the manifest is the one that the chain names, and so are the shards that were read: %" PRId64, count);
 	manifest_release(&m);
 }
 

@@ -422,7 +422,7 @@ static int repeat(struct replaying *r, const struct train_options *o, struct err
 		return compare_losses(r, e);
 	if (compare_checkpoints(r, e))
 		return -1;
-	audit_tell(r->a, "replay", "ok", "steps %" PRId64 " to %" PRId64 ": %d lines and %d checkpoints come out the same", r->base, r->how.until,
+	audit_tell(r->a, "replay", "ok", "steps %" PRId64 " to %" PRId64 " come out the same: lines %d, checkpoints %d", r->base, r->how.until,
 	           r->same, r->how.save_count);
 	return 0;
 }

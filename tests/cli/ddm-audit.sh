@@ -51,9 +51,9 @@ check_grep "whose hash it prints" "^chain	ok	6 lines to step 40, head $head\$" "
 check "without shards" ddm-audit m
 check_grep "says that they were not read" '^shards	open	not read' "$OUT"
 check "all of it again, on two threads" ddm-audit m s --replay all --scratch scratch --threads 2
-check_grep "comes out the same" '^replay	ok	steps 0 to 40: 6 lines and 3 checkpoints come out the same$' "$OUT"
+check_grep "comes out the same" '^replay	ok	steps 0 to 40 come out the same: lines 6, checkpoints 3$' "$OUT"
 check "from a checkpoint between two lines" ddm-audit m s --replay 17..25 --scratch new/scratch
-check_grep "to the next line" '^replay	ok	steps 15 to 30: 2 lines and 1 checkpoints come out the same$' "$OUT"
+check_grep "to the next line" '^replay	ok	steps 15 to 30 come out the same: lines 2, checkpoints 1$' "$OUT"
 check_absent "nothing is left" scratch new
 check "and the run is as it was" diff -r before m
 
@@ -221,7 +221,7 @@ same() { # NAME OPTIONS -- AUDIT-OPTIONS
 	shift
 	rm -rf o && ddm-train -q $net --cluster 0 --steps 6 --checkpoint-every 4 --chain-every 2 $options -o o s || exit 1
 	check "$name" ddm-audit o s --replay all --scratch scratch "$@"
-	check_grep "$name: the same" '^replay	ok	steps 0 to 6: 5 lines and 2 checkpoints' "$OUT"
+	check_grep "$name: the same" '^replay	ok	steps 0 to 6 come out the same: lines 5, checkpoints 2' "$OUT"
 }
 wide="--hidden 192 --depth 1 --heads 2"
 same "paths, times, weights" --predict x0 --path cosine --time logit-normal:.123456789123,1.1 --weighting min-snr:4.5 --time-range .2..0.9 --
@@ -231,7 +231,7 @@ same "sigmoid with a bias" $wide --predict velocity --weighting sigmoid:.5 --lr 
 same "noise, in passes" $wide --predict epsilon --path linear --accumulate 4 --precision bf16-emulated --
 ddm-train -q --model unet-nano --dropout .1 --optimizer schedule-free --batch 8 --predict x0 --cluster 0 --steps 2 --chain-every 1 -o u s || exit 1
 check "a U-Net, schedule-free" ddm-audit u s --replay all --scratch scratch
-check_grep "the same" '^replay	ok	steps 0 to 2: 4 lines' "$OUT"
+check_grep "the same" '^replay	ok	steps 0 to 2 come out the same: lines 4' "$OUT"
 same "from weights" --predict x0 --init-weights "m/$weights" -- --init-weights "m/$weights"
 check_exit_any 65 "which are missing" ddm-audit o s --replay all --scratch scratch
 check_err "is named" 'inputs.init'
@@ -251,7 +251,7 @@ cp -R m longer && $run --steps 60 --extend -o longer s && cp -R m/train/step-000
 check "an extended run" ddm-audit longer s
 check "its part before" ddm-audit longer s --replay 0..40 --scratch scratch
 check "its part after" ddm-audit longer s --replay 40..60 --scratch scratch
-check_grep "comes out the same" '^replay	ok	steps 40 to 60: 3 lines and' "$OUT"
+check_grep "comes out the same" '^replay	ok	steps 40 to 60 come out the same: lines 3,' "$OUT"
 check "from within it" ddm-audit longer s --replay 47..60 --scratch scratch
 check_exit_any 2 "both at once" ddm-audit longer s --replay 30..50 --scratch scratch
 check_err "names the step" 'extended at step 40'

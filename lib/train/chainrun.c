@@ -1,4 +1,5 @@
 /* The hash chain of a run in progress: when a line is due, and what it says. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -130,20 +131,22 @@ int chain_begin(struct trainer *r, struct err *e)
 
 struct keys {
 	const struct trainer *r;
-	int64_t number; /* of the batch */
+	const struct batch *b; /* this rank's part of it */
 };
 
 static const char *key_at(void *arg, int64_t i)
 {
 	const struct keys *k = arg;
+	int64_t sample = loader_sample(k->r->loader, k->b->number, i);
 
-	return dataset_key(k->r->data, loader_sample(k->r->loader, k->number, i));
+	assert(i >= k->b->n || sample == k->b->index[i]); /* rank 0's part comes first */
+	return dataset_key(k->r->data, sample);
 }
 
 /* The whole batch, also the parts that other ranks read. */
-void chain_take_batch(struct trainer *r, int64_t number)
+void chain_take_batch(struct trainer *r, const struct batch *b)
 {
-	struct keys k = {r, number};
+	struct keys k = {r, b};
 
 	if (r->chain.fd >= 0)
 		chain_batch(&r->chain, r->o->batch, key_at, &k);

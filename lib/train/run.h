@@ -94,7 +94,7 @@ int ranks_share_state(struct trainer *r, struct err *e);
  * keys of a batch; collect a finished step; write a line, all steps being finished; and store in the state where the chain stands, before it is
  * saved. */
 int chain_begin(struct trainer *r, struct err *e);
-void chain_take_batch(struct trainer *r, int64_t number);
+void chain_take_batch(struct trainer *r, const struct batch *b);
 void chain_take_step(struct trainer *r, const double *status);
 int chain_line(struct trainer *r, struct err *e);
 void chain_keep(struct trainer *r);

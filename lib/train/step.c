@@ -173,7 +173,7 @@ static int step(struct trainer *r, struct err *e)
 	if (next_batch(r, &b, e))
 		return -1;
 	name_nonfinite(r, &b);
-	chain_take_batch(r, b.number);
+	chain_take_batch(r, &b);
 	r->data_s += clock_seconds() - t0;
 	if (batch_gradient(r, &b, e))
 		return -1;

@@ -274,6 +274,7 @@ static void batches(void **state)
 				const float *x = b.x + j * 3 * W * H;
 
 				assert_int_equal(b.index[j], i);
+				assert_int_equal(loader_sample(l, s, j), i);
 				assert_int_equal(b.cluster[j], 0);
 				assert_int_equal(b.label[j], i == 4 ? -1 : i % 7);
 				flips += mirrored;

@@ -100,32 +100,39 @@ void chain_close(struct chain *c)
 		close(c->fd);
 	c->fd = -1;
 	str_release(&c->steps);
+	str_release(&c->unwritten);
 }
 
-char *chain_add(struct chain *c, json_t *o, struct err *e)
+char *chain_add(struct chain *c, json_t *o)
 {
 	char *text;
-	size_t n;
-	off_t before = lseek(c->fd, 0, SEEK_END);
-	int failed;
 
 	json_object_set_new(o, "prev", json_string(c->last));
 	text = jsonio_sealed_line(o);
-	n = strlen(text);
-	text[n] = '\n'; /* in place of the NUL: one write */
-	failed = before < 0 || fd_write(c->fd, text, n + 1);
-	text[n] = 0;
 	json_decref(o);
-	if (failed) {
+	hash_bytes(text, strlen(text), c->last);
+	forget(c);
+	str_puts(&c->unwritten, text);
+	str_puts(&c->unwritten, "\n");
+	return text;
+}
+
+int chain_flush(struct chain *c, struct err *e)
+{
+	const char *text = str_text(&c->unwritten);
+	off_t before;
+
+	if (!*text)
+		return 0;
+	before = lseek(c->fd, 0, SEEK_END);
+	if (before < 0 || fd_write(c->fd, text, strlen(text))) {
 		err_errno(e, "the hash chain");
 		if (before >= 0)
 			(void)!ftruncate(c->fd, before);
-		mem_free(text);
-		return NULL;
+		return -1;
 	}
-	hash_bytes(text, n, c->last);
-	forget(c);
-	return text;
+	str_reset(&c->unwritten);
+	return 0;
 }
 
 void chain_batch(struct chain *c, int64_t n, const char *(*key)(void *arg, int64_t i), void *arg)

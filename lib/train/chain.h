@@ -28,6 +28,7 @@ struct chain {
 	double loss_sum;
 	int64_t loss_count;
 	struct str steps; /* CHAIN_BRIEF digits for each step since that line */
+	struct str unwritten; /* the last lines, which are not in the file because the disk was full */
 };
 
 /* The hash before the first line, and of no keys. */
@@ -39,10 +40,11 @@ int chain_create(struct chain *c, const char *path, struct err *e);
 int chain_reopen(struct chain *c, const char *path, const char *place, struct err *e);
 void chain_close(struct chain *c);
 
-/* Add a line; takes over o, to which "prev" and a seal are added. What was collected since the line before is then forgotten. Returns the line,
- * without newline, for the caller to free with mem_free; NULL if it could not be written: the chain is as before, and the next line covers more
- * steps. */
-char *chain_add(struct chain *c, json_t *o, struct err *e);
+/* Add a line; takes over o, to which "prev" and a seal are added. What was collected since the line before is then forgotten. chain_flush writes
+ * it to the file. Returns the line, without newline, for the caller to free with mem_free. */
+char *chain_add(struct chain *c, json_t *o);
+/* Write the lines that are not in the file yet: all of them, or on failure none. They are kept then, for the next call to write. */
+int chain_flush(struct chain *c, struct err *e);
 
 /* Collect the n keys of a batch, in order; and the numbers of a finished step, of which loss and norm count only if they are finite. */
 void chain_batch(struct chain *c, int64_t n, const char *(*key)(void *arg, int64_t i), void *arg);

@@ -28,7 +28,7 @@ static void put_exact(json_t *o, const char *key, double v)
 	json_object_set_new(o, key, json_string(text));
 }
 
-/* Add the line, and tell it to a replay. A line that cannot be written causes a warning only, as one of the log. */
+/* Add the line, and tell it to a replay. If the disk is full, a warning says so, and the next line or checkpoint tries again. */
 static void add(struct trainer *r, json_t *o)
 {
 	struct err why = {0};
@@ -38,10 +38,10 @@ static void add(struct trainer *r, json_t *o)
 		json_decref(o);
 		return;
 	}
-	text = chain_add(&r->chain, o, &why);
-	if (!text)
+	text = chain_add(&r->chain, o);
+	if (chain_flush(&r->chain, &why))
 		train_warn(r, why.msg);
-	if (text && r->o->replay && r->o->replay->line)
+	if (r->o->replay && r->o->replay->line)
 		r->o->replay->line(r->o->replay->arg, text);
 	mem_free(text);
 }
@@ -158,15 +158,18 @@ void chain_take_step(struct trainer *r, const double *status)
 		chain_step(&r->chain, status[STATUS_LOSS] / (double)r->o->batch, status[STATUS_NORM], status[STATUS_FINITE] != 0);
 }
 
-void chain_keep(struct trainer *r)
+int chain_keep(struct trainer *r, struct err *e)
 {
 	struct err why = {0};
 
 	mem_free(r->state.chain);
 	r->state.chain = NULL;
 	if (r->chain.fd < 0)
-		return;
+		return 0;
+	if (chain_flush(&r->chain, e))
+		return -1;
 	r->state.chain = chain_place(&r->chain);
 	if (chain_sync(&r->chain, &why)) /* after a loss of power a new chain begins, and says so */
 		train_warn(r, why.msg);
+	return 0;
 }

@@ -91,13 +91,13 @@ int ranks_any(struct comm *c, int mine, int *any, struct err *e);
 int ranks_share_state(struct trainer *r, struct err *e);
 
 /* The hash chain (train/chainrun.c). Only rank 0 has one; elsewhere these do nothing. Open it, the weights being those of state.step; collect the
- * keys of a batch; collect a finished step; write a line, all steps being finished; and store in the state where the chain stands, before it is
- * saved. */
+ * keys of a batch; collect a finished step; write a line, all steps being finished; and, before the state is saved,
+ * write all lines and store in the state where the chain stands. */
 int chain_begin(struct trainer *r, struct err *e);
 void chain_take_batch(struct trainer *r, const struct batch *b);
 void chain_take_step(struct trainer *r, const double *status);
 int chain_line(struct trainer *r, struct err *e);
-void chain_keep(struct trainer *r);
+int chain_keep(struct trainer *r, struct err *e);
 /* What computes: the processor's model, or the GPU's. Caller frees with mem_free. */
 char *chain_machine(const struct device *d);
 

@@ -259,6 +259,8 @@ static int draw(struct trainer *r, struct err *e)
  * known to be complete. */
 static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 {
+	struct err why = {0};
+
 	if (account(r, 1, e))
 		return -1;
 	if (!is_first_rank(r)) {
@@ -268,7 +270,14 @@ static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 	watchdog_phase(&r->watchdog, "the writing of a checkpoint");
 	if (end_background(r, saved, e) || runlock_check(&r->lock, e))
 		return -1;
-	chain_keep(r);
+	if (chain_keep(r, &why)) { /* a checkpoint must not refer to a line that no file has */
+		if (must) {
+			*e = why;
+			return -1;
+		}
+		train_warn(r, why.msg);
+		return 0;
+	}
 	watchdog_turn(&r->watchdog, r->state.step);
 	if (!must) {
 		struct machine_memory m;

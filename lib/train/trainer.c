@@ -11,6 +11,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/npy.h"
@@ -486,8 +487,9 @@ static struct train_options settled(const struct train_options *o, const struct 
 	return own;
 }
 
-/* Take the lock and look whether the run is finished: 1 it is, 0 it is not, -1 on failure. A finished run needs no lock and is left alone. It is
- * checked again under the lock, as another process may have finished it meanwhile. */
+/* Take the lock and look whether the run is finished: 1 it is, 0 it is not, -1 on failure. A finished run needs no lock; nothing
+ * changes but that the temporaries of a process that was killed at its very end are removed. It is checked again under the lock, as another process
+ * may have finished it meanwhile. */
 static int begin_run(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
@@ -501,8 +503,10 @@ static int begin_run(struct trainer *r, struct err *e)
 	done = done ? done : already_done(r, e);
 	if (!done && o->extend && extend_open(r, e))
 		return -1;
-	if (done > 0)
+	if (done > 0) {
+		commit_sweep(o->out, NULL);
 		train_say(r, "%s is finished; nothing to do", o->out);
+	}
 	return done;
 }
 

@@ -27,7 +27,7 @@ struct chain {
 	char keys[65]; /* of the keys of the samples since that line */
 	double loss_sum;
 	int64_t loss_count;
-	struct str steps; /* CHAIN_BRIEF digits for each step since that line */
+	struct str steps;     /* CHAIN_BRIEF digits for each step since that line */
 	struct str unwritten; /* the last lines, which are not in the file because the disk was full */
 };
 

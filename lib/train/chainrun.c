@@ -158,18 +158,20 @@ void chain_take_step(struct trainer *r, const double *status)
 		chain_step(&r->chain, status[STATUS_LOSS] / (double)r->o->batch, status[STATUS_NORM], status[STATUS_FINITE] != 0);
 }
 
-int chain_keep(struct trainer *r, struct err *e)
+/* A checkpoint must not refer to a line that no file has. While lines do not fit, it refers to none: if the run is killed and goes on from there, a
+ * new chain begins, and says so. The same happens after a loss of power if the lines could not be made durable. */
+void chain_keep(struct trainer *r)
 {
 	struct err why = {0};
 
 	mem_free(r->state.chain);
 	r->state.chain = NULL;
 	if (r->chain.fd < 0)
-		return 0;
-	if (chain_flush(&r->chain, e))
-		return -1;
-	r->state.chain = chain_place(&r->chain);
-	if (chain_sync(&r->chain, &why)) /* after a loss of power a new chain begins, and says so */
+		return;
+	if (!chain_flush(&r->chain, &why)) {
+		r->state.chain = chain_place(&r->chain);
+		chain_sync(&r->chain, &why);
+	}
+	if (why.code)
 		train_warn(r, why.msg);
-	return 0;
 }

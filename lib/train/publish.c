@@ -39,6 +39,8 @@ int already_done(struct trainer *r, struct err *e)
 		else if (s)
 			rc = !r->o->extend || extend_same_length(r->stamp, was);
 	}
+	if (rc > 0)
+		commit_sweep(r->o->out, NULL); /* the temporaries of a process that died at its very end */
 	st_free(s);
 	str_release(&differ);
 	mem_free(path);

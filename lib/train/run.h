@@ -10,6 +10,7 @@
 #include "train/chain.h"
 #include "train/checkpointwriter.h"
 #include "train/frozen.h"
+#include "train/rankwatch.h"
 #include "train/state.h"
 #include "train/stepdetail.h"
 #include "train/trainer.h"
@@ -61,6 +62,7 @@ struct trainer {
 	double started, data_s, forward_s, backward_s, optimizer_s;
 	double comm_s; /* in calls to other ranks, up to the last line of the log, as comm_bytes */
 	uint64_t comm_bytes;
+	struct rank_watch ranks;
 	double peak, flops_per_sample;
 	double mark;    /* clock at the last log line of this process */
 	int64_t marked; /* the step of that line */
@@ -97,7 +99,7 @@ int chain_begin(struct trainer *r, struct err *e);
 void chain_take_batch(struct trainer *r, const struct batch *b);
 void chain_take_step(struct trainer *r, const double *status);
 int chain_line(struct trainer *r, struct err *e);
-int chain_keep(struct trainer *r, struct err *e);
+void chain_keep(struct trainer *r);
 /* What computes: the processor's model, or the GPU's. Caller frees with mem_free. */
 char *chain_machine(const struct device *d);
 

@@ -259,8 +259,6 @@ static int draw(struct trainer *r, struct err *e)
  * known to be complete. */
 static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 {
-	struct err why = {0};
-
 	if (account(r, 1, e))
 		return -1;
 	if (!is_first_rank(r)) {
@@ -270,14 +268,7 @@ static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 	watchdog_phase(&r->watchdog, "the writing of a checkpoint");
 	if (end_background(r, saved, e) || runlock_check(&r->lock, e))
 		return -1;
-	if (chain_keep(r, &why)) { /* a checkpoint must not refer to a line that no file has */
-		if (must) {
-			*e = why;
-			return -1;
-		}
-		train_warn(r, why.msg);
-		return 0;
-	}
+	chain_keep(r);
 	watchdog_turn(&r->watchdog, r->state.step);
 	if (!must) {
 		struct machine_memory m;
@@ -392,6 +383,7 @@ static int run_steps(struct trainer *r, struct err *e)
 	int64_t saved = s->step;
 	const char *why;
 
+	rank_watch_begin(&r->ranks, o->comm);
 	r->save_s = (double)state_bytes(&r->params, s->best != NULL, 0, 0) / ASSUMED_DISK_SPEED;
 	while (s->step < r->steps) {
 		double val_loss = NAN, began = clock_seconds();
@@ -416,14 +408,19 @@ static int run_steps(struct trainer *r, struct err *e)
 		validated = validated_at(r, s->step);
 		if ((validated || last) && account(r, 1, e))
 			return -1;
+		if ((validated || last) && rank_watch_compare(&r->ranks, o->comm, e))
+			return -1;
 		if (validated && validate_now(r, &val_loss, &detail, e))
 			return -1;
 		if ((validated || last || due(s->step, o->sample_every)) && lock_check(r, e)) {
 			json_decref(detail);
 			return -1;
 		}
-		if (validated || last)
+		if (validated || last) {
 			log_step(r, s->step, val_loss, detail);
+			log_rank_watch(r);
+			rank_watch_begin(&r->ranks, o->comm);
+		}
 		if (due(s->step, o->sample_every) && draw(r, e))
 			return -1;
 		if (chain_is_due(r, s->step) && (account(r, 1, e) || chain_line(r, e)))

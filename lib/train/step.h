@@ -11,6 +11,8 @@ int train_steps(struct trainer *r, struct err *e);
  * may be NULL); of a checkpoint that could not be written; of a sample with NaN or infinity; the end. */
 void log_start(struct trainer *r);
 void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail);
+/* Write and say which ranks the last comparison calls out (train/rankwatch.h). */
+void log_rank_watch(struct trainer *r);
 /* Account for the samples' losses of a finished step; if it stands out (train/stepdetail.h), write a line with its samples of the largest losses. */
 void log_spike(struct trainer *r, int64_t step, int finite, double loss);
 void log_unsaved(struct trainer *r, int64_t step, const char *why);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,6 +94,48 @@ static void put_if(json_t *o, const char *key, json_t *v)
 		json_object_set_new(o, key, v);
 }
 
+/* The numbers of the last comparison, once. */
+static void log_ranks(struct trainer *r, json_t *o)
+{
+	struct rank_watch *w = &r->ranks;
+
+	if (!w->fresh)
+		return;
+	json_object_set_new(o, "rank_busy_s", rank_watch_json(w->busy, w->n));
+	json_object_set_new(o, "rank_clock_s", rank_watch_json(w->clock, w->n));
+	json_object_set_new(o, "rank_clock_within_s", rank_watch_json(w->bound, w->n));
+	w->fresh = 0;
+}
+
+static void call_out(void *arg, const char *what, int rank, double value, double usual)
+{
+	struct trainer *r = arg;
+	int slow = !strcmp(what, "straggler");
+	char line[300];
+	json_t *o = json_object();
+
+	json_object_set_new(o, "event", json_string(what));
+	json_object_set_new(o, "at", json_integer(r->state.step));
+	json_object_set_new(o, "rank", json_integer(rank));
+	json_object_set_new(o, slow ? "busy_s" : "ahead_s", jsonio_real(value));
+	if (slow) {
+		json_object_set_new(o, "usual_s", jsonio_real(usual));
+		snprintf(line, sizeof line, "rank %d worked for %.1f s up to step %lld, others for %.1f s: they wait for it", rank, value,
+		         (long long)r->state.step, usual);
+	} else {
+		snprintf(line, sizeof line, "the clock of rank %d is %.1f s %s that of rank 0: times in their files and logs do not agree", rank,
+		         fabs(value), value < 0 ? "behind" : "ahead of");
+	}
+	put_line(r, o);
+	train_warn(r, line);
+}
+
+void log_rank_watch(struct trainer *r)
+{
+	if (is_first_rank(r) && r->ranks.n)
+		rank_watch_tell(&r->ranks, call_out, r);
+}
+
 void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 {
 	double now = clock_seconds(), seconds = now - r->mark;
@@ -135,6 +178,7 @@ void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 		json_object_set_new(o, "comm_bytes", json_integer((json_int_t)(comm_sent(r->o->comm) - r->comm_bytes)));
 		r->comm_s = comm_seconds(r->o->comm);
 		r->comm_bytes = comm_sent(r->o->comm);
+		log_ranks(r, o);
 	}
 	put_if(o, "loss_by_time", step_detail_by_time(&r->detail));
 	put_if(o, "grad_norm_by_block", block_norms_json(&r->update.blocks, step - 1));

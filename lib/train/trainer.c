@@ -11,7 +11,6 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/npy.h"
@@ -354,6 +353,7 @@ static void release(struct trainer *r)
 	mem_free(r->stamp);
 	json_decref(r->exact);
 	chain_close(&r->chain);
+	rank_watch_release(&r->ranks);
 	mem_free(r->train_dir);
 	if (r->log >= 0)
 		close(r->log);
@@ -487,9 +487,8 @@ static struct train_options settled(const struct train_options *o, const struct 
 	return own;
 }
 
-/* Take the lock and look whether the run is finished: 1 it is, 0 it is not, -1 on failure. A finished run needs no lock; nothing
- * changes but that the temporaries of a process that was killed at its very end are removed. It is checked again under the lock, as another process
- * may have finished it meanwhile. */
+/* Take the lock and look whether the run is finished: 1 it is, 0 it is not, -1 on failure. A finished run needs no lock and is left
+ * alone, but for the temporaries of a process that died. It is checked again under the lock, as another may have finished it meanwhile. */
 static int begin_run(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
@@ -503,10 +502,8 @@ static int begin_run(struct trainer *r, struct err *e)
 	done = done ? done : already_done(r, e);
 	if (!done && o->extend && extend_open(r, e))
 		return -1;
-	if (done > 0) {
-		commit_sweep(o->out, NULL);
+	if (done > 0)
 		train_say(r, "%s is finished; nothing to do", o->out);
-	}
 	return done;
 }
 

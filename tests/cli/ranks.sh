@@ -29,6 +29,9 @@ check_grep "has the keys of all eight steps" '"step":8,.*"losses":"[0-9a-f]{64}"
 check "the logs have the same losses, norms and validation" sh -c '[ -n "$1" ] && [ "$1" = "$2" ]' - "$(losses one)" "$(losses four)"
 check_grep "the log names the ranks and the engine" '"event":"start".*"ranks":4,"engine":"MPI"' four/train.jsonl
 check_grep "and what they sent" '"comm_bytes":[1-9]' four/train.jsonl
+check_grep "how long each rank worked" '"rank_busy_s":\[[0-9.e-]*,[0-9.e-]*\]' two/train.jsonl
+check_grep "and by how much its clock is off" '"rank_clock_s":\[0.0,[0-9.e-]*\],"rank_clock_within_s":\[0.0,[0-9.e-]*\]' two/train.jsonl
+check "nothing is called out" sh -c '! grep -E "straggler|\"clock\"" two/train.jsonl'
 check_grep "one log: a start" '"event":"start"' two/train.jsonl
 check "and no second one" sh -c '[ $(grep -c "\"event\":\"start\"" two/train.jsonl) -eq 1 ]'
 check "finished, again" $run --steps 8 --accumulate 4 --ranks 2 -o two s
@@ -45,6 +48,26 @@ check "of two ranks" $router --ranks 2 -o r2 s
 check_same "the same bytes" r1/model.safetensors r2/model.safetensors
 check "without --accumulate each rank has one part" $mpi -n 2 $run --steps 2 -o parts s
 check_grep "as the stamp says" '"accumulate": 2' parts/config.json
+
+# A clock that is wrong, and a rank that others wait for
+check "a clock 30 seconds ahead" $mpi -n 1 $run --steps 4 --accumulate 2 -o ahead s : -n 1 env LD_PRELOAD="$B/tests/clockjump.so" CLOCK_JUMP="0 30" \
+	$run --steps 4 --accumulate 2 -o ahead s
+check_grep "is called out" 'the clock of rank 1 is (30\.0|29\.9) s ahead of that of rank 0' "$ERR"
+check_grep "in the log too" '"event":"clock","at":4,"rank":1,"ahead_s":(30|29\.9)' ahead/train.jsonl
+# Computing takes nearly all of its time, so that this is where it stops.
+heavy="ddm-train -q --model dit-nano/4 --hidden 192 --depth 3 --heads 3 --batch 8 --threads 1 --predict x0 --cluster all"
+$mpi -n 2 $heavy --steps 100000 --accumulate 4 --validate-every 8 --validate-samples 4 -o wait s 2>err &
+pid=$!
+until_true grep -qs '"step":8,' wait/train.jsonl
+victim=$(second_rank "^ddm-train .*-o wait s")
+i=0
+until grep -qs '"event":"straggler"' wait/train.jsonl || [ $((i += 1)) -gt 300 ]; do
+	kill -STOP $victim && sleep .2 && kill -CONT $victim && sleep .02
+done
+kill -TERM $victim
+wait $pid
+check_grep "a rank that is stopped most of the time" '"event":"straggler","at":[0-9]*,"rank":1,"busy_s":[0-9.]*,"usual_s":' wait/train.jsonl
+check_grep "is called out" 'rank 1 worked for [0-9.]* s up to step [0-9]*, others for [0-9.]* s: they wait for it' err
 
 # Another number of ranks goes on.
 check "three steps of four ranks" $run --steps 3 --accumulate 4 --ranks 4 -o moved s

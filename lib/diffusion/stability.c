@@ -3,9 +3,9 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/median.h"
 #include "core/mem.h"
 
 #define STABILITY_NAME(column, name) name,
@@ -291,20 +291,12 @@ double stability_mean(const double *v, int64_t n)
 	return k ? sum / (double)k : NAN;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(const double *v, int64_t n)
+static double median_of(const double *v, int64_t n)
 {
 	double *sorted = mem_alloc((size_t)n * sizeof *sorted), m;
 
 	memcpy(sorted, v, (size_t)n * sizeof *sorted);
-	qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-	m = .5 * (sorted[(n - 1) / 2] + sorted[n / 2]);
+	m = median(sorted, n);
 	mem_free(sorted);
 	return m;
 }
@@ -314,7 +306,7 @@ double stability_at(const struct stability *s, enum stability_column c, int64_t 
 	int64_t n = per_time(s, c);
 	const double *v = s->value[c] + i * n;
 
-	return is_gain(c) || c == STABILITY_BOUND ? median(v, n) : stability_mean(v, n);
+	return is_gain(c) || c == STABILITY_BOUND ? median_of(v, n) : stability_mean(v, n);
 }
 
 struct stability_total stability_total(const struct stability *s)

@@ -3,11 +3,11 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "core/jsonio.h"
+#include "core/median.h"
 #include "core/mem.h"
 #include "core/pace.h"
 #include "core/str.h"
@@ -276,13 +276,6 @@ static void note(struct runs *r, const struct run *x, const char *text)
 	r->note[r->notes++] = str_new("%s: %s", x->name, text);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Whether the rate of a run is compared: a router is another network. */
 static int has_rate(const struct run *x)
 {
@@ -291,24 +284,23 @@ static int has_rate(const struct run *x)
 
 static void find_stragglers(struct runs *r, double share)
 {
-	double *rate = mem_alloc(((size_t)r->n + 1) * sizeof *rate), median;
+	double *rate = mem_alloc(((size_t)r->n + 1) * sizeof *rate), usual;
 	int n = 0;
 
 	for (int i = 0; i < r->n; i++)
 		if (has_rate(&r->v[i]))
 			rate[n++] = r->v[i].images_per_s;
-	qsort(rate, (size_t)n, sizeof *rate, by_value);
-	median = n ? (rate[n / 2] + rate[(n - 1) / 2]) / 2 : NAN;
+	usual = median(rate, n);
 	for (int i = 0; i < r->n; i++) {
 		struct run *x = &r->v[i];
 		char *text;
 
 		x->median = NAN;
-		if (!has_rate(x) || !(x->images_per_s < share * median))
+		if (!has_rate(x) || !(x->images_per_s < share * usual))
 			continue;
-		x->median = median;
+		x->median = usual;
 		text = str_new("slow: %.4g images/s, %.0f%% of %.4g, the median of %d running experts", x->images_per_s,
-		               100 * x->images_per_s / median, median, n);
+		               100 * x->images_per_s / usual, usual, n);
 		note(r, x, text);
 		mem_free(text);
 	}

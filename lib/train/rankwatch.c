@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/jsonio.h"
+#include "core/median.h"
 #include "core/mem.h"
 
 enum { ROUND_TRIPS = 4 };
@@ -81,7 +82,6 @@ int rank_watch_compare(struct rank_watch *w, struct comm *c, struct err *e)
 	for (int i = 1; i < n; i++)
 		if ((rank == 0 && ask_clock(w, c, i, e)) || (rank == i && answer_clock(c, e)))
 			return -1;
-	rank_watch_begin(w, c);
 	w->fresh = 1;
 	return 0;
 }
@@ -96,33 +96,30 @@ void rank_watch_release(struct rank_watch *w)
 	*w = (struct rank_watch){0};
 }
 
-/* The lower median, so that one rank of two can straggle. */
-static double median(const double *v, int n)
+/* The median of all but one. */
+static double median_of_others(const struct rank_watch *w, int but)
 {
-	for (int i = 0; i < n; i++) {
-		int below = 0, equal = 0;
+	double *others = mem_alloc((size_t)w->n * sizeof *others), m;
+	int n = 0;
 
-		for (int j = 0; j < n; j++) {
-			below += v[j] < v[i];
-			equal += v[j] == v[i];
-		}
-		if (below <= (n - 1) / 2 && below + equal > (n - 1) / 2)
-			return v[i];
-	}
-	return NAN;
+	for (int i = 0; i < w->n; i++)
+		if (i != but)
+			others[n++] = w->busy[i];
+	m = median(others, n);
+	mem_free(others);
+	return m;
 }
 
-void rank_watch_tell(struct rank_watch *w, void (*found)(void *arg, const char *what, int rank, double value, double usual), void *arg)
+void rank_watch_tell(struct rank_watch *w, void (*found)(void *arg, enum rank_fault what, int rank, double value, double others), void *arg)
 {
-	double usual = median(w->busy, w->n);
-
 	for (int i = 0; i < w->n; i++) {
-		int slow = w->busy[i] > STRAGGLES * usual && w->busy[i] > usual + 1, off = fabs(w->clock[i]) - w->bound[i] > CLOCK_OFF;
+		double others = median_of_others(w, i);
+		int slow = w->busy[i] > STRAGGLES * others && w->busy[i] > others + 1, off = fabs(w->clock[i]) - w->bound[i] > CLOCK_OFF;
 
 		if (slow && !w->slow[i])
-			found(arg, "straggler", i, w->busy[i], usual);
+			found(arg, RANK_STRAGGLES, i, w->busy[i], others);
 		if (off && !w->off[i])
-			found(arg, "clock", i, w->clock[i], 0);
+			found(arg, RANK_CLOCK_OFF, i, w->clock[i], 0);
 		w->slow[i] = (char)slow;
 		w->off[i] = (char)off;
 	}

@@ -93,8 +93,8 @@ int ranks_any(struct comm *c, int mine, int *any, struct err *e);
 int ranks_share_state(struct trainer *r, struct err *e);
 
 /* The hash chain (train/chainrun.c). Only rank 0 has one; elsewhere these do nothing. Open it, the weights being those of state.step; collect the
- * keys of a batch; collect a finished step; write a line, all steps being finished; and, before the state is saved,
- * write all lines and store in the state where the chain stands. */
+ * keys of a batch; collect a finished step; and write a line, all steps being finished. chain_keep is for the moment before the state is saved: it
+ * writes the lines that did not fit on the disk before, and stores in the state where the chain stands. */
 int chain_begin(struct trainer *r, struct err *e);
 void chain_take_batch(struct trainer *r, const struct batch *b);
 void chain_take_step(struct trainer *r, const double *status);

@@ -3,10 +3,10 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/jsonio.h"
+#include "core/median.h"
 #include "core/mem.h"
 #include "kernels/op.h"
 
@@ -124,13 +124,6 @@ void step_detail_put(struct step_detail *s, struct device *d, int64_t number, in
 	d->fetch(d, 0, s->loss + to, each, (size_t)n * sizeof *each);
 }
 
-static int is_above(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x > y ? 1 : x < y ? -1 : 0;
-}
-
 /* The median of the norms in a full window; else NAN. */
 static double usual_norm(const struct step_detail *s)
 {
@@ -139,8 +132,7 @@ static double usual_norm(const struct step_detail *s)
 	if (s->norms < SPIKE_WINDOW)
 		return NAN;
 	memcpy(v, s->norm, sizeof v);
-	qsort(v, SPIKE_WINDOW, sizeof *v, is_above);
-	return (v[SPIKE_WINDOW / 2 - 1] + v[SPIKE_WINDOW / 2]) / 2;
+	return median(v, SPIKE_WINDOW);
 }
 
 json_t *step_detail_take(struct step_detail *s, int64_t number, int finite, double loss, double norm)

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -94,7 +93,7 @@ static void put_if(json_t *o, const char *key, json_t *v)
 		json_object_set_new(o, key, v);
 }
 
-/* The numbers of the last comparison, once. */
+/* The numbers of the last comparison of the ranks, unless they are in an earlier line. */
 static void log_ranks(struct trainer *r, json_t *o)
 {
 	struct rank_watch *w = &r->ranks;
@@ -107,21 +106,21 @@ static void log_ranks(struct trainer *r, json_t *o)
 	w->fresh = 0;
 }
 
-static void call_out(void *arg, const char *what, int rank, double value, double usual)
+static void call_out(void *arg, enum rank_fault what, int rank, double value, double others)
 {
 	struct trainer *r = arg;
-	int slow = !strcmp(what, "straggler");
+	int slow = what == RANK_STRAGGLES;
 	char line[300];
 	json_t *o = json_object();
 
-	json_object_set_new(o, "event", json_string(what));
+	json_object_set_new(o, "event", json_string(slow ? "straggler" : "clock"));
 	json_object_set_new(o, "at", json_integer(r->state.step));
 	json_object_set_new(o, "rank", json_integer(rank));
 	json_object_set_new(o, slow ? "busy_s" : "ahead_s", jsonio_real(value));
 	if (slow) {
-		json_object_set_new(o, "usual_s", jsonio_real(usual));
+		json_object_set_new(o, "others_s", jsonio_real(others));
 		snprintf(line, sizeof line, "rank %d worked for %.1f s up to step %lld, others for %.1f s: they wait for it", rank, value,
-		         (long long)r->state.step, usual);
+		         (long long)r->state.step, others);
 	} else {
 		snprintf(line, sizeof line, "the clock of rank %d is %.1f s %s that of rank 0: times in their files and logs do not agree", rank,
 		         fabs(value), value < 0 ? "behind" : "ahead of");

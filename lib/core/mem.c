@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static void fail_default(size_t size)
 {
@@ -100,6 +103,13 @@ char *mem_strndup(const char *s, size_t n)
 void mem_free(void *p)
 {
 	free(p);
+}
+
+void mem_trim(void)
+{
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
 }
 
 /* Large blocks ask for huge pages: a matrix product reads rows several kilobytes apart, and with small pages TLB misses would dominate. */

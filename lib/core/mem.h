@@ -25,6 +25,8 @@ void *mem_resize(void *p, size_t n, size_t size); /* realloc; p may be NULL */
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n); /* n bytes of s, which holds no fewer, and a NUL */
 void mem_free(void *p);                     /* NULL is allowed */
+/* Return freed memory to the system, as far as the C library can: between a set-up with large temporaries and work that lasts. */
+void mem_trim(void);
 
 /* n * size zeroed bytes aligned to 64; NULL and ERR_NOMEM on failure or overflow. `what` names the
  * thing in the message. Free with mem_free. */

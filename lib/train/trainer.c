@@ -426,6 +426,7 @@ static int train(struct trainer *r, struct err *e)
 		return -1;
 	if (r->o->profile)
 		r->profile = profile_new(r->device);
+	mem_trim(); /* what measured the peak: --plan does not count it */
 	log_start(r);
 	start_log(r);
 	train_say(r,

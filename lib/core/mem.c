@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #ifdef __GLIBC__
 #include <malloc.h>
+#else
+#define malloc_trim(pad) ((void)(pad))
 #endif
 
 static void fail_default(size_t size)
@@ -107,9 +109,7 @@ void mem_free(void *p)
 
 void mem_trim(void)
 {
-#ifdef __GLIBC__
 	malloc_trim(0);
-#endif
 }
 
 /* Large blocks ask for huge pages: a matrix product reads rows several kilobytes apart, and with small pages TLB misses would dominate. */

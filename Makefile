@@ -57,8 +57,9 @@ PROG_C = $(if $(filter 0,$(MEDIA)),$(filter-out %/ddm-ingest.c,$(MAIN_C)),$(MAIN
 INGEST_C = $(if $(filter 0,$(MEDIA)),$(wildcard $(SRC)/cmd/ingest_*.c))
 DECODER_C = $(SRC)/cmd/ingest_decoder.c
 DECODER = $(if $(filter 0,$(MEDIA)),,$(B)/ingest-decoder)
-# MPI's engine, which a process loads when it is one of several ranks (lib/comm/engine.h).
-ENGINE = $(if $(filter 1,$(MPI)),$(B)/mpi-engine.so)
+# MPI's engine, which a process loads when it is one of several ranks (lib/comm/engine.h), and NCCL's, which ranks on GPUs load
+# (lib/comm/deviceengine.h).
+ENGINE = $(if $(filter 1,$(MPI)),$(B)/mpi-engine.so) $(if $(filter 11,$(CUDA)$(NCCL)),$(B)/nccl-engine.so)
 CMD_C = $(filter-out $(MAIN_C) $(INGEST_C) $(DECODER_C),$(wildcard $(SRC)/cmd/*.c))
 CMD_O = $(CMD_C:$(SRC)/%.c=$(B)/%.o)
 PROG_O = $(PROG_C:$(SRC)/%.c=$(B)/%.o) $(if $(DECODER),$(B)/cmd/ingest_decoder.o)
@@ -87,6 +88,9 @@ CPU_PART = $(addprefix $(B)/tests/bench/,bench_step bench_sample bench_data)
 # The same programs on a stand-in for the CUDA runtime and for cuBLASLt, for tests/cli/cuda-order.sh.
 STANDIN = $(patsubst $(B)/tests/cuda/%,$(B)/tests/standin/%,$(CUDA_TESTS) $(CUDA_BENCH))
 STANDIN_LT = $(B)/tests/standin/libcublasLt.so.13
+# And ddm-train, whose ranks train on the stand-in's GPUs by one for NCCL: tests/cli/nccl.sh.
+STANDIN_NCCL = $(if $(filter 1,$(NCCL)),$(addprefix $(B)/tests/standin/,ddm-train nccl-engine.so libnccl.so.2) \
+	$(if $(filter 1,$(MPI)),$(B)/tests/standin/mpi-engine.so))
 STANDIN_O = $(addprefix $(B)/tests/standin/,cuda.o cublaslt_cuda.o deviceopen.o standin.o) $(B)/tests/op/fakecuda.o
 
 OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/op/fakednn.o \
@@ -159,6 +163,12 @@ $(B)/mpi-engine.so: $(SRC)/lib/comm/mpi/engine.c $(SRC)/lib/comm/engine.h $(B)/f
 	@echo "  LD $@"
 	$(Q)$(CC) $(filter-out -MD -MP -fPIE,$(ALL_CFLAGS)) $(MPI_CFLAGS) -fPIC -fvisibility=hidden -shared $(filter-out -pie,$(LDFLAGS)) \
 		-o $@ $< $(MPI_LIBS)
+$(B)/nccl-engine.so $(B)/tests/standin/nccl-engine.so: $(SRC)/lib/comm/nccl/ncclengine.c $(SRC)/lib/comm/deviceengine.h $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	$(Q)$(CC) $(filter-out -MD -MP -fPIE,$(ALL_CFLAGS)) $(NCCL_CFLAGS) \
+		-DNCCL_PATH='"$(if $(filter %/tests/standin,$(@D)),libnccl.so.2,$(NCCL_PATH))"' -fPIC -fvisibility=hidden -shared \
+		$(filter-out -pie,$(LDFLAGS)) -o $@ $<
 $(B)/cmd/ingest_child.o $(B)/cmd/ranks.o: EXTRA = -DLIBEXECDIR='"$(LIBEXECDIR)"'
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
@@ -178,7 +188,8 @@ $(B)/tests/op/test_emulated_runtime: $(B)/tests/op/fakecuda.o $(B)/tests/op/emul
 $(B)/tests/op/emulatedcuda.o: $(SRC)/kernels/cuda.cu $(SRC)/tests/op/emulate.h $(SRC)/tests/op/fakecuda.h $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX $<"
-	$(Q)$(EMULATING) -Ddevice_cuda=device_fake_cuda -I$(SRC)/tests/op/fakecuda -include $(SRC)/tests/op/fakecuda.h -c -o $@ $<
+	$(Q)$(EMULATING) -Ddevice_cuda=device_fake_cuda -Ddevice_cuda_count=device_fake_cuda_count -I$(SRC)/tests/op/fakecuda \
+		-include $(SRC)/tests/op/fakecuda.h -c -o $@ $<
 $(B)/tests/op/emulated-%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h $(SRC)/tests/op/emulate_mma.h $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX $<"
@@ -216,7 +227,10 @@ $(CUDA_TESTS) $(CUDA_BENCH): %: %.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(CUDA_LIBS) $(LDLIBS)
 
-cuda-tests: $(CUDA_TESTS) $(CUDA_BENCH)
+$(B)/tests/cuda/nccl-engine.so: $(B)/nccl-engine.so
+	$(Q)cp $< $@
+CUDA_ENGINE = $(if $(filter 11,$(CUDA)$(NCCL)),$(B)/tests/cuda/nccl-engine.so)
+cuda-tests: $(CUDA_TESTS) $(CUDA_BENCH) $(CUDA_ENGINE)
 
 # Before the library, whose own device_open and, in a build with CUDA, kernels are then not linked. The stand-in for cuBLASLt is opened at run
 # time and takes functions of the program.
@@ -246,8 +260,18 @@ $(STANDIN): $(B)/tests/standin/%: $(B)/tests/cuda/%.o $(B)/tests/cuda/remote.o $
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(LDLIBS)
 
+$(B)/tests/standin/ddm-train: $(B)/cmd/ddm-train.o $(EMULATED) $(STANDIN_O) $(LIBS) $(B)/flags
+	@echo "  LD $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(LDLIBS)
+$(B)/tests/standin/mpi-engine.so: $(B)/mpi-engine.so
+	$(Q)cp $< $@
+$(B)/tests/standin/libnccl.so.2: $(SRC)/tests/cuda/standin_nccl.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 $(NCCL_CFLAGS) -fPIC -shared -o $@ $<
+
 # With the processors' benchmarks, which the order ends with.
-standin: $(STANDIN) $(STANDIN_LT) $(CPU_PART)
+standin: $(STANDIN) $(STANDIN_LT) $(STANDIN_NCCL) $(CPU_PART)
 
 check-cuda: cuda-tests
 	$(Q)BIN=$(B)/tests/cuda $(SRC)/tests/cuda/run.sh check $(T)
@@ -270,7 +294,7 @@ bundle: cuda-tests cpu-part
 	$(Q)rm -rf $(BUNDLE)
 	$(Q)mkdir -p $(BUNDLE)/bin $(BUNDLE)/lib
 	$(Q)cp $(SRC)/tests/cuda/run.sh $(wildcard $(SRC)/tests/cuda/*.py) $(BUNDLE)
-	$(Q)for p in $(CUDA_TESTS) $(CUDA_BENCH); do strip -o $(BUNDLE)/bin/$${p##*/} $$p || exit 1; done
+	$(Q)for p in $(CUDA_TESTS) $(CUDA_BENCH) $(CUDA_ENGINE); do strip -o $(BUNDLE)/bin/$${p##*/} $$p || exit 1; done
 	$(Q)for cpu in cpu:$(B) cpu-avx512:$(AVX512); do \
 		mkdir -p $(BUNDLE)/$${cpu%%:*}/tests/bench; \
 		for p in $(CPU_PART:$(B)/%=%) ddm-shard; do strip -o $(BUNDLE)/$${cpu%%:*}/$$p $${cpu#*:}/$$p || exit 1; done; done
@@ -360,7 +384,7 @@ INSTALL_SHARE = $(DESTDIR)$(DATADIR)/fetch-weights $(patsubst $(SRC)/share/%,$(D
 INSTALL_COMPLETION = $(foreach p,$(COMPLETION),$(call completion_place,$(p)))
 
 # The library for other programs: its headers but for those that only their own folder includes.
-PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,tape/opdef.h tape/record.h \
+PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,comm/halves.h tape/opdef.h tape/record.h train/ranksum.h \
 	diffusion/dopri5.h plot/plotinput.h train/calibrate.h train/checkpointwriter.h train/muonupdate.h train/run.h \
 	train/rankwatch.h train/state.h train/statehash.h train/step.h train/stepdetail.h train/tally.h train/update.h train/watchdog.h \
 	sample/output.h sample/prompts.h sample/reference.h sample/sampling.h sample/sink.h sample/textsource.h)
@@ -397,7 +421,7 @@ dist:
 	@echo ddm-$(VERSION).tar.gz
 
 clean:
-	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder mpi-engine.so ddm-*)
+	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder mpi-engine.so nccl-engine.so ddm-*)
 
 distclean: clean
 	rm -rf $(B)

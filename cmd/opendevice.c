@@ -52,7 +52,12 @@ static void keep_hashes(void)
 
 struct device *open_device(const char *name, struct pool *pool, struct err *e)
 {
-	struct device *d = device_open(name, pool, e);
+	return open_device_among(name, 0, pool, e);
+}
+
+struct device *open_device_among(const char *name, int process, struct pool *pool, struct err *e)
+{
+	struct device *d = device_open_among(name, process, pool, e);
 
 	if (d && !d->host)
 		keep_hashes();

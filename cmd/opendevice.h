@@ -8,6 +8,7 @@
 /* As device_open. For a GPU, also keeps the choices of matrix product algorithms (kernels/cublaslt.h) and the hashes of large files
  * (file/filehash.h) in tuning_folder(), if that folder can be made. */
 struct device *open_device(const char *name, struct pool *pool, struct err *e);
+struct device *open_device_among(const char *name, int process, struct pool *pool, struct err *e); /* the same as device_open_among */
 
 /* $XDG_CACHE_HOME/ddm, or else $HOME/.cache/ddm; NULL if neither variable is an absolute path. Caller frees with mem_free. */
 char *tuning_folder(void);

@@ -38,12 +38,11 @@ int launched_ranks(void)
 	return getenv("PMIX_RANK") ? 2 : 1;
 }
 
-/* The shared object with MPI's engine. Caller frees with mem_free. */
-static char *engine_path(void)
+char *engine_path(const char *name)
 {
-	char *path = beside_program("mpi-engine.so", R_OK);
+	char *path = beside_program(name, R_OK);
 
-	return path ? path : mem_strdup(LIBEXECDIR "/ddm/mpi-engine.so");
+	return path ? path : str_new("%s/ddm/%s", LIBEXECDIR, name);
 }
 
 static volatile sig_atomic_t child;
@@ -141,7 +140,7 @@ void start_ranks(int64_t ranks, int bound)
 
 int join_ranks(struct comm **c, double timeout, struct err *e)
 {
-	char *path = launched_ranks() > 1 ? engine_path() : NULL;
+	char *path = launched_ranks() > 1 ? engine_path("mpi-engine.so") : NULL;
 
 	*c = path ? comm_open(path, timeout, e) : NULL;
 	mem_free(path);

@@ -15,6 +15,9 @@ int launched_ranks(void);
  * each rank the processors that mpirun gives it, else let it choose. Returns the exit status, or -1 with ERR_UNAVAILABLE if there is no mpirun. */
 int launch_ranks(int ranks, int bound, struct err *e);
 
+/* The path of an engine, "mpi-engine.so". Caller frees with mem_free. */
+char *engine_path(const char *name);
+
 /* The options of a program whose ranks may be of any number, and what they fill. */
 struct rank_request {
 	int64_t ranks;

@@ -7,6 +7,8 @@
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
 #include "cmd/ranks.h"
+#include "comm/hosts.h"
+#include "core/mem.h"
 #include "data/operand.h"
 
 static int64_t threads, ranks;
@@ -69,13 +71,14 @@ static void cut_batch(struct train_options *o)
 		cmd_say("the batch is cut into %" PRId64 " parts, one for each rank, as by --accumulate %" PRId64, n, n);
 }
 
-static void train(struct train_options *o, const struct train_hooks *hooks, struct err *e)
+/* place: of this rank among those of its computer. */
+static void train(struct train_options *o, int place, const struct train_hooks *hooks, struct err *e)
 {
 	struct pool *pool = NULL;
 	struct device *device = NULL;
 
 	if (!train_resolve(o, e) && !operand_shards(o->shards, e) && (pool = pool_new((int)threads, e)))
-		device = open_device(device_name, pool, e);
+		device = open_device_among(device_name, place, pool, e);
 	if (comm_agree(o->comm, device ? 0 : -1, e)) {
 		/* e says why */
 	} else if (plan) {
@@ -90,6 +93,8 @@ static void train(struct train_options *o, const struct train_hooks *hooks, stru
 void training_run(struct train_options *o, struct err *e)
 {
 	struct train_hooks hooks = training_hooks(quiet);
+	char *engine = engine_path("nccl-engine.so");
+	int place;
 
 	hooks.hang_timeout = hang_timeout;
 	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
@@ -98,14 +103,18 @@ void training_run(struct train_options *o, struct err *e)
 	if (!plan) /* before it joins the others, which can take seconds */
 		training_catch_signals(o->program, grace);
 	if (join_ranks(&o->comm, timeout, e))
-		return;
+		goto out;
 	if (comm_can_sum(o->comm, e)) {
 		comm_close(o->comm);
-		return;
+		goto out;
 	}
 	cut_batch(o);
+	o->device_engine = engine;
 	if (comm_rank(o->comm))
 		hooks.step = NULL, hooks.tick = NULL, hooks.say = NULL;
-	train(o, &hooks, e);
+	if (!comm_place(o->comm, &place, e))
+		train(o, place, &hooks, e);
 	leave_ranks(o->comm, e);
+out:
+	mem_free(engine);
 }

@@ -13,6 +13,7 @@ extern "C" {
 #include "kernels/cudadevice.h"
 #include "kernels/probe.h"
 }
+#include "kernels/cudausable.h"
 
 enum { STREAMS = 4, STAGES = 4, STAGE_BYTES = 1 << 20 };
 
@@ -302,6 +303,17 @@ static int cuda_event_passed(struct device *d, void *event, int wait)
 	return rc != cudaErrorNotReady || c->failed.code ? (check(c, rc, "event"), 1) : 0;
 }
 
+static void *cuda_queue(struct device *d, int stream)
+{
+	return cuda_of(d)->stream[stream];
+}
+
+static int cuda_event_reached(struct device *d, void *event)
+{
+	(void)d;
+	return cudaEventQuery((cudaEvent_t)event) != cudaErrorNotReady;
+}
+
 static void *cuda_timer_new(struct device *d)
 {
 	cudaEvent_t event = NULL;
@@ -497,6 +509,8 @@ static void fill_table(struct device *d)
 	d->event_record = cuda_event_record;
 	d->event_follow = cuda_event_follow;
 	d->event_passed = cuda_event_passed;
+	d->queue = cuda_queue;
+	d->event_reached = cuda_event_reached;
 	d->timer_new = cuda_timer_new;
 	d->timer_record = cuda_timer_record;
 	d->timer_seconds = cuda_timer_seconds;
@@ -511,46 +525,21 @@ static void fill_table(struct device *d)
 	d->close = cuda_close;
 }
 
-static __global__ void cuda_probe(void)
+extern "C" int device_cuda_count(void)
 {
-}
+	int count = 0;
 
-/* Whether this build holds code for the GPU. */
-static int runs_here(const struct cudaDeviceProp *p, struct err *e)
-{
-	cudaFuncAttributes a;
-	cudaError_t rc = cudaFuncGetAttributes(&a, (const void *)cuda_probe);
-
-	if (rc == cudaSuccess)
-		return 0;
+	if (cudaGetDeviceCount(&count) == cudaSuccess)
+		return count;
 	cudaGetLastError();
-	return err_set(e, ERR_UNAVAILABLE, "%s: this build has no code for compute capability %d.%d: %s", p->name, p->major, p->minor,
-	               cudaGetErrorString(rc));
-}
-
-/* Report why no GPU can be used. The runtime returns the same error for a missing driver as for one that is too old; a driver of the runtime's
- * major version suffices. */
-static int unusable(cudaError_t rc, struct err *e)
-{
-	int driver = 0;
-
-	cudaGetLastError();
-	if (rc == cudaSuccess || rc == cudaErrorNoDevice)
-		return err_set(e, ERR_UNAVAILABLE, "no GPU can be used: there is an NVIDIA driver, but no GPU that this process may see");
-	if (cudaDriverGetVersion(&driver) != cudaSuccess || !driver)
-		return err_set(e, ERR_UNAVAILABLE, "no GPU can be used: there is no NVIDIA driver here");
-	if (rc == cudaErrorInsufficientDriver)
-		return err_set(e, ERR_UNAVAILABLE,
-		               "no GPU can be used: the NVIDIA driver here is for CUDA %d.%d and this program needs one for CUDA %d: install a newer "
-		               "driver, or build with an older toolkit",
-		               driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000);
-	return err_set(e, ERR_UNAVAILABLE, "no GPU can be used: %s", cudaGetErrorString(rc));
+	return 0;
 }
 
 extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *e)
 {
 	struct cudaDeviceProp p;
 	struct cuda *c;
+	char place[sizeof(((struct device *)0)->place)] = "";
 	int count = 0;
 	cudaError_t rc = cudaGetDeviceCount(&count);
 
@@ -562,7 +551,8 @@ extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *
 		err_set(e, ERR_UNAVAILABLE, "cuda:%d: there are %d GPUs, numbered from 0", index, count);
 		return NULL;
 	}
-	if ((rc = cudaSetDevice(index)) != cudaSuccess || (rc = cudaGetDeviceProperties(&p, index)) != cudaSuccess) {
+	if ((rc = cudaSetDevice(index)) != cudaSuccess || (rc = cudaGetDeviceProperties(&p, index)) != cudaSuccess ||
+	    (rc = cudaDeviceGetPCIBusId(place, (int)sizeof place, index)) != cudaSuccess) {
 		err_set(e, ERR_UNAVAILABLE, "cuda:%d: %s", index, cudaGetErrorString(rc));
 		return NULL;
 	}
@@ -573,6 +563,7 @@ extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *
 	snprintf(c->name, sizeof c->name, "cuda:%d (%s)", index, p.name);
 	fill_table(&c->device);
 	c->device.name = c->name;
+	memcpy(c->device.place, place, sizeof place);
 	c->device.pool = pool;
 	c->device.processors = p.multiProcessorCount;
 	c->device.gated_norms = 1;

@@ -115,6 +115,13 @@ struct device {
 	void (*event_follow)(struct device *d, void *event, int stream); /* later work on the stream waits for the event */
 	int (*event_passed)(struct device *d, void *event, int wait);    /* waits if `wait`; always 1 after a device error */
 
+	/* For libraries that work on the queues of this device. place: what tells it from the other devices of this computer, for a GPU its address on
+	 * the PCI bus, "0000:3b:00.0". queue: a stream as such a library takes it, a cudaStream_t; NULL: no library can. event_reached: as event_passed
+	 * without waiting, but any thread may ask, and a device error, which is not kept, counts as reached. */
+	char place[32];
+	void *(*queue)(struct device *d, int stream);
+	int (*event_reached)(struct device *d, void *event);
+
 	/* A timer marks a point of a stream and holds the time it was last reached. A timer recorded in a captured graph is recorded again at each
 	 * launch. Freed by event_free. NULL on a device that the host can time by waiting and reading its own clock. */
 	void *(*timer_new)(struct device *d);
@@ -148,6 +155,8 @@ void device_free(struct device *d); /* NULL is allowed */
 /* Open the device `name`: "cpu", "cuda", "cuda:N", or "auto", which is the first GPU if this build can use it, else the CPU. The pool is
  * borrowed. NULL with ERR_USAGE for an unknown name, or ERR_UNAVAILABLE if there is no such GPU or the build has no CUDA. */
 struct device *device_open(const char *name, struct pool *pool, struct err *e);
+/* The same for process number `process` of several that share this computer: "cuda" and "auto" mean GPU number process modulo the number of GPUs. */
+struct device *device_open_among(const char *name, int process, struct pool *pool, struct err *e);
 
 /* Compute in p from now on: let products round their inputs to TF32 or, on the CPU, to bfloat16, or not. Call it before tapes are laid out, because
  * the products' scratch depends on it. ERR_USAGE if this kind of device does not compute in p, ERR_UNAVAILABLE if this CPU lacks the instructions. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "comm/halves.h"
 #include "core/clock.h"
 #include "core/mem.h"
 
@@ -36,6 +37,11 @@ const char *comm_engine_name(const struct comm *c)
 int comm_waits_for(const struct comm *c)
 {
 	return c ? atomic_load(&c->peer) - 1 : -1;
+}
+
+double comm_timeout(const struct comm *c)
+{
+	return c->timeout;
 }
 
 uint64_t comm_sent(const struct comm *c)
@@ -140,33 +146,6 @@ static int exchange(struct comm *c, int peer, const char *out, size_t out_bytes,
 	}
 	c->sent += out_bytes;
 	return 0;
-}
-
-/* A range of elements, and its halves by a bit of the rank. */
-struct range {
-	int64_t lo, hi;
-};
-
-static struct range half_of(struct range r, int upper)
-{
-	int64_t mid = r.lo + (r.hi - r.lo + 1) / 2;
-
-	return upper ? (struct range){mid, r.hi} : (struct range){r.lo, mid};
-}
-
-/* The range that `rank` holds after `levels` halvings of n elements. */
-static struct range range_at(int64_t n, int rank, int levels)
-{
-	struct range r = {0, n};
-
-	for (int l = 0; l < levels; l++)
-		r = half_of(r, rank >> l & 1);
-	return r;
-}
-
-static size_t bytes_of(struct range r)
-{
-	return (size_t)(r.hi - r.lo) * sizeof(float);
 }
 
 static int sum_ranks(struct comm *c, float *x, int64_t n, float *scratch, struct err *e)

@@ -5,7 +5,7 @@
  * number of ranks that is a power of two, each with a power of two of consecutive parts, a rank adds its own parts as the lower levels of that tree,
  * and comm_sum adds the upper ones: at level l ranks r and r XOR 2^l exchange halves of what they still sum, and each adds one half. Then the halves
  * are gathered in the reverse order. A rank sends and receives 2 (R - 1) / R of the vector in all, like a ring. MPI_Allreduce and NCCL's sums promise
- * no such order.
+ * no such order. comm/devicesum.h does the same with vectors in the memory of devices.
  *
  * Calls are collective, except comm_send and comm_receive: every rank makes the same calls in the same order with the same sizes. They fail with
  * ERR_UNAVAILABLE, naming the rank, when a rank has not answered within the time limit; then the communicator is of no more use, and the process
@@ -36,6 +36,8 @@ void comm_abort(struct comm *c, int code) __attribute__((noreturn));
 int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
 const char *comm_engine_name(const struct comm *c); /* "none" for NULL */
+
+double comm_timeout(const struct comm *c); /* seconds; of a communicator that was opened */
 
 /* ERR_USAGE if the number of ranks is no power of two, which comm_sum needs. */
 int comm_can_sum(const struct comm *c, struct err *e);

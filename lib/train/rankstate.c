@@ -1,5 +1,7 @@
 /* A training by several ranks (comm/comm.h): what they must agree on, and what rank 0 tells the others. Rank 0 alone holds the lock, reads and writes
  * checkpoints, the log and the result. */
+#include <stdio.h>
+
 #include "core/mem.h"
 #include "core/version.h"
 #include "config.h"
@@ -102,5 +104,32 @@ int ranks_share_state(struct trainer *r, struct err *e)
 	s->best_loss = n.best_loss;
 	s->lr_squares = n.lr_squares;
 	s->loss_sum = n.loss_sum;
+	return 0;
+}
+
+static void say_stuck(void *arg, const char *why)
+{
+	const struct trainer *r = arg;
+	char line[1200];
+
+	snprintf(line, sizeof line, "rank %d: %s", comm_rank(r->o->comm), why);
+	train_warn(r, line);
+}
+
+int ranks_join_devices(struct trainer *r, struct err *e)
+{
+	struct rank_sum *s = &r->update.sum;
+	struct err why;
+	char line[1200];
+
+	if (rank_sum_join(s, r->o->sum_on, r->o->device_engine, say_stuck, r, &why, e))
+		return -1;
+	if (!is_first_rank(r))
+		return 0;
+	snprintf(line, sizeof line, "gradients are added in the host's memory, which is slower than on the GPUs: %s", why.msg);
+	if (s->devices)
+		train_say(r, "gradients are added on the GPUs by %s", rank_sum_text(s));
+	else if (why.code)
+		train_warn(r, line);
 	return 0;
 }

@@ -91,6 +91,8 @@ int ranks_share_done(struct comm *c, int done, struct err *e);
 int ranks_any(struct comm *c, int mine, int *any, struct err *e);
 /* Take over rank 0's weights, averages, moments and counts. */
 int ranks_share_state(struct trainer *r, struct err *e);
+/* Settle where the gradients of all ranks are added; rank 0 says so, if they compute on GPUs. */
+int ranks_join_devices(struct trainer *r, struct err *e);
 
 /* The hash chain (train/chainrun.c). Only rank 0 has one; elsewhere these do nothing. Open it, the weights being those of state.step; collect the
  * keys of a batch; collect a finished step; and write a line, all steps being finished. chain_keep is for the moment before the state is saved: it

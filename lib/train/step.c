@@ -130,6 +130,8 @@ static int account(struct trainer *r, int all, struct err *e)
 	while ((y = update_finished(&r->update, all))) {
 		int64_t step = s->step - r->update.count;
 
+		if (rank_sum_error(&r->update.sum, e))
+			return -1;
 		s->updates = (int64_t)y[STATUS_UPDATES];
 		s->skipped_in_a_row = (int64_t)y[STATUS_SKIPPED_IN_A_ROW];
 		s->lr_squares = y[STATUS_LR_SQUARES];
@@ -150,7 +152,7 @@ static int account(struct trainer *r, int all, struct err *e)
 			log_step(r, step, NAN, NULL);
 		}
 	}
-	return r->device->error(r->device, e);
+	return r->device->error(r->device, e) || rank_sum_error(&r->update.sum, e) ? -1 : 0;
 }
 
 static int next_batch(struct trainer *r, struct batch *b, struct err *e)
@@ -444,6 +446,7 @@ int train_steps(struct trainer *r, struct err *e)
 	int rc = run_steps(r, e);
 	int64_t saved = 0;
 
+	rank_sum_leave(&r->update.sum, !rc || (e && e->code == ERR_AGAIN));
 	/* After an error the checkpoint in the background is still good. */
 	end_background(r, &saved, NULL);
 	return rc;

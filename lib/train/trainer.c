@@ -291,7 +291,7 @@ static int begin_weights(struct trainer *r, struct err *e)
 	if (rc > 0 && s->step)
 		train_say(r, "continuing from step %" PRId64 " of %" PRId64, s->step, r->steps);
 	rc = rc < 0 || (!rc && init_weights(r, e)) ? -1 : 0;
-	if (ranks_share_done(r->o->comm, rc, e) || ranks_share_state(r, e))
+	if (ranks_share_done(r->o->comm, rc, e) || ranks_share_state(r, e) || ranks_join_devices(r, e))
 		return -1;
 	trainer_bind(r, s->values);
 	update_begin(&r->update, s);

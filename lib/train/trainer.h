@@ -23,6 +23,9 @@ extern const char *const optimizer_names[]; /* ends with NULL */
 
 enum rate_schedule { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
 
+/* Where the gradients of several ranks are added: on their GPUs by NCCL if every rank can, on the GPUs or not at all, or on the host. */
+enum sum_place { SUM_WHERE_FASTEST, SUM_ON_DEVICE, SUM_ON_HOST };
+
 enum { TRAIN_RANGE = 16 << 20 /* a usual value of `offload` */ };
 
 struct train_interval {
@@ -102,6 +105,8 @@ struct train_options {
 	int64_t chain_every;         /* steps between lines of the hash chain (train/chain.h); negative: by the number of steps; 0: no chain */
 	struct train_replay *replay; /* NULL, or what to repeat; borrowed */
 	int profile;
+	enum sum_place sum_on;
+	const char *device_engine; /* with comm: the shared object with the engine that adds on GPUs (comm/deviceengine.h) */
 	struct comm *comm;   /* the ranks that train together, each calling train_run with the same options; NULL: this process alone. Borrowed */
 	const char *program; /* for the stamp */
 };

@@ -12,6 +12,7 @@
 static const char *const schedules[] = {"constant", "cosine", NULL};
 const char *const optimizer_names[] = {"adamw", "muon", "schedule-free", NULL};
 static const char *const offloads[] = {"none", "optimizer", NULL};
+static const char *const sum_places[] = {"auto", "device", "host", NULL};
 static const int64_t offload_ranges[] = {0, TRAIN_RANGE};
 const char *const conditions[] = {"none", "class", "cluster", NULL};
 
@@ -301,6 +302,8 @@ const struct option train_common_options[] = {
      .when = {{USE_AGAINST, "--recompute"}}},
     {"--offload", .type = OPTION_CHOICE, REQUEST(offload), .arg = "WHAT", .choices = offloads, .values = offload_ranges, .preset = "none",
      .help = "what a GPU keeps in the host's memory: less of its own, same bytes", .when = {{USE_AGAINST, "--optimizer=muon"}}},
+    {"--sum-on", .type = OPTION_CHOICE, REQUEST(sum_on), .arg = "WHERE", .choices = sum_places, .preset = "auto",
+     .help = "where the gradients of several ranks are added, same bytes: device is by NCCL on GPUs", OPTION_ALWAYS},
     {"--no-verify", .type = OPTION_OFF, REQUEST(verify), .preset = "1", .help = "do not hash the shards before training", OPTION_ALWAYS},
     OPTION_GROUP("Output"),
     {"--profile", .type = OPTION_FLAG, REQUEST(profile), .help = "time every operation and print a table at the end", OPTION_ALWAYS},

@@ -101,15 +101,12 @@ static int allocate(struct update *u, int64_t parts, struct err *e)
 static int allocate_ranks(struct update *u, struct err *e)
 {
 	struct device *d = u->device;
-	size_t batch = (size_t)(comm_size(u->comm) * u->parts * u->samples), n = (size_t)u->n;
+	size_t batch = (size_t)(comm_size(u->comm) * u->parts * u->samples);
 
 	if (!u->comm)
 		return 0;
-	u->host_losses = mem_zalloc(batch, sizeof *u->host_losses);
 	u->losses = d->alloc(d, batch * sizeof *u->losses, "losses of all ranks", e);
-	u->host_grads = d->host ? u->grads : mem_try(n, sizeof *u->host_grads, "gradients on the host", e);
-	u->scratch_sum = mem_try((n + 1) / 2, sizeof *u->scratch_sum, "gradients of another rank", e);
-	return u->losses && u->host_grads && u->scratch_sum ? 0 : -1;
+	return u->losses && !rank_sum_init(&u->sum, d, u->comm, u->n, e) ? 0 : -1;
 }
 
 int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct comm *comm, struct err *e)
@@ -158,10 +155,7 @@ void update_release(struct update *u)
 		d->release(d, u->tree[i]);
 	muon_release(&u->muon);
 	block_norms_release(&u->blocks, d);
-	if (!d->host)
-		mem_free(u->host_grads);
-	mem_free(u->scratch_sum);
-	mem_free(u->host_losses);
+	rank_sum_release(&u->sum);
 	d->release(d, u->losses);
 	d->release(d, u->vectors);
 	d->release(d, u->grads);
@@ -304,21 +298,14 @@ static void submit_sum(struct update *u, int64_t last)
 		tree_finish(u, u->parts);
 }
 
-/* The losses and gradients of all ranks, through host memory. */
+/* The losses and gradients of all ranks. */
 static int sum_ranks(struct update *u, struct err *e)
 {
-	struct device *d = u->device;
-	int64_t mine = u->parts * u->samples, batch = comm_size(u->comm) * mine;
+	int64_t mine = u->parts * u->samples;
 
-	device_get(d, u->host_losses, u->losses, (size_t)batch * sizeof *u->losses);
-	if (!d->host)
-		device_get(d, u->host_grads, u->grads, (size_t)u->n * sizeof *u->grads);
-	if (comm_gather(u->comm, u->host_losses, (size_t)mine * sizeof *u->losses, e) || comm_sum(u->comm, u->host_grads, u->n, u->scratch_sum, e))
+	if (rank_sum_gather(&u->sum, u->losses, mine, e) || rank_sum_add(&u->sum, u->grads, u->n, e))
 		return -1;
-	device_put(d, u->losses, u->host_losses, (size_t)batch * sizeof *u->losses);
-	if (!d->host)
-		device_put(d, u->grads, u->host_grads, (size_t)u->n * sizeof *u->grads);
-	add_losses(u, u->losses, batch, 1);
+	add_losses(u, u->losses, comm_size(u->comm) * mine, 1);
 	return 0;
 }
 
@@ -396,7 +383,7 @@ int update_apply(struct update *u, const double *plan, int64_t number, struct er
 	assert(u->count < UPDATE_AHEAD);
 	u->number = number;
 	device_put(d, u->plan, plan, PLAN_COUNT * sizeof *plan);
-	if (u->comm) { /* the exchange with other ranks is no work of the device, so it is between two submissions */
+	if (u->comm) { /* the exchange with other ranks is no kernel of ours, so it is between two submissions */
 		submit_sum(u, u->parts - 1);
 		if (sum_ranks(u, e))
 			return -1;

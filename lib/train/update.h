@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "kernels/optimizer.h"
 #include "train/muonupdate.h"
+#include "train/ranksum.h"
 #include "train/state.h"
 #include "train/stepdetail.h"
 
@@ -32,10 +33,8 @@ struct update {
 	const float *each;      /* (samples), on the device: losses of a part */
 	int64_t samples, parts; /* parts: of this rank */
 	struct comm *comm;      /* NULL: this rank alone */
-	float *losses;          /* (ranks, parts, samples), on the device: of the whole batch; NULL without other ranks, as are the next three */
-	float *host_losses;     /* the same on the host */
-	float *host_grads;      /* (n), the gradients on the host; on a device of the host those of `grads` */
-	float *scratch_sum;     /* ((n + 1) / 2), on the host */
+	float *losses;          /* (ranks, parts, samples), on the device: of the whole batch; NULL without other ranks */
+	struct rank_sum sum;    /* over the ranks */
 	double *vectors;        /* on the device: the next five */
 	double *plan, *status, *coef, *sumsq, *loss;
 	float *grads, *mask; /* [trainable], [params_decay_runs], on the device */
@@ -69,7 +68,8 @@ void update_begin(struct update *u, const struct train_state *s);
 void update_part(struct update *u, int64_t i);
 
 /* After the last part: the same, then the sum over the ranks and the optimizer by `plan` (PLAN_COUNT); and, unless `number` is -1, the norms of the
- * gradient by block, as those of the step of this number. Waits only for other ranks, and if the status of UPDATE_AHEAD steps has not been read.
+ * gradient by block, as those of the step of this number. Waits only for other ranks whose gradients are summed on the host, and if the status of
+ * UPDATE_AHEAD steps has not been read.  * With other ranks u->sum must be joined.
  * ERR_UNAVAILABLE if a rank is lost. */
 int update_apply(struct update *u, const double *plan, int64_t number, struct err *e);
 

@@ -7,6 +7,7 @@ tab=$(printf '\t')
 mkdir -p bin tools lib cpu/tests/bench home
 cp "$SRC/tests/cuda/run.sh" .
 ln -s "$real/libcublasLt.so.13" lib/
+[ ! -e "$real/libnccl.so.2" ] || ln -s "$real/libnccl.so.2" lib/
 ln -s "$B/ddm-shard" cpu/
 for program in bench_step bench_sample bench_data; do
 	ln -s "$B/tests/bench/$program" cpu/tests/bench/
@@ -26,6 +27,7 @@ cases() { # TEST PATTERN...
 }
 cases test_clusters cluster_refills
 cases test_cross cross_bf16
+if [ -e "$real/nccl-engine.so" ]; then cases test_devicesum one_rank two_ranks; else cases test_devicesum through_the_host; fi
 cases test_emulated '*'
 cases test_emulated_attention packed_rows large_scores
 cases test_emulated_attention_bias biased

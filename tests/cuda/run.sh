@@ -56,6 +56,11 @@ for dir in /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 /opt/*/.venv/lib/python
 	/usr/lib/python3*/site-packages/nvidia/cudnn/lib /usr/local/lib/python3*/*-packages/nvidia/cudnn/lib; do
 	[ -e "$dir/libcudnn.so.9" ] && libraries=${libraries:+$libraries:}$dir
 done
+# NCCL likewise.
+for dir in /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 /opt/*/.venv/lib/python3*/site-packages/nvidia/nccl/lib \
+	/usr/lib/python3*/site-packages/nvidia/nccl/lib /usr/local/lib/python3*/*-packages/nvidia/nccl/lib; do
+	[ -e "$dir/libnccl.so.2" ] && libraries=${libraries:+$libraries:}$dir
+done
 LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LC_ALL CMOCKA_MESSAGE_OUTPUT LD_LIBRARY_PATH
 

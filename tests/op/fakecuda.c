@@ -1,6 +1,8 @@
 /* The stand-in for the CUDA runtime: streams, events and memory on the host. */
 #include "tests/op/fakecuda.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,8 @@ struct fake_cuda fake_cuda;
 /* A point of a stream at which an event was recorded. */
 struct mark {
 	cudaStream_t stream;
-	int done, captured;
+	atomic_int done;
+	int captured;
 	int64_t time; /* clock when it was reached */
 	struct mark *next;
 };
@@ -43,7 +46,7 @@ struct fake_stream {
 };
 
 struct fake_event {
-	struct mark *mark; /* NULL: never recorded */
+	struct mark *_Atomic mark; /* NULL: never recorded */
 	int external;
 };
 
@@ -65,6 +68,7 @@ static int invalid; /* a call during the capture made it invalid */
 static cudaError_t last_error;
 static int64_t now;
 static struct mark *marks; /* every mark that was made */
+static pthread_t owner;    /* the thread that opened the device; others only ask for events */
 
 static void broken(const char *what)
 {
@@ -371,8 +375,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
 
 cudaError_t cudaEventQuery(cudaEvent_t e)
 {
-	cudaError_t rc = unsafe();
+	struct mark *m = e->mark;
+	cudaError_t rc;
 
+	if (!pthread_equal(owner, pthread_self()))
+		return !m || m->done ? cudaSuccess : cudaErrorNotReady;
+	rc = unsafe();
 	return rc != cudaSuccess || !e->mark || e->mark->done ? rc : cudaErrorNotReady;
 }
 
@@ -630,13 +638,23 @@ cudaError_t cudaDriverGetVersion(int *version)
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
-	*n = 1;
+	*n = fake_cuda.devices ? fake_cuda.devices : 1;
 	return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int index)
 {
-	return index ? fails(cudaErrorInvalidValue) : cudaSuccess;
+	int n;
+
+	cudaGetDeviceCount(&n);
+	owner = pthread_self();
+	return index >= n ? fails(cudaErrorInvalidValue) : cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *place, int size, int index)
+{
+	snprintf(place, (size_t)size, "0000:%02x:00.0", (unsigned)index);
+	return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int index)

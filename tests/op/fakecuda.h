@@ -16,6 +16,7 @@
 #define cudaDriverGetVersion fake_cudaDriverGetVersion
 #define cudaGetDeviceCount fake_cudaGetDeviceCount
 #define cudaSetDevice fake_cudaSetDevice
+#define cudaDeviceGetPCIBusId fake_cudaDeviceGetPCIBusId
 #define cudaGetDeviceProperties fake_cudaGetDeviceProperties
 #define cudaFuncGetAttributes fake_cudaFuncGetAttributes
 #define cudaMalloc fake_cudaMalloc
@@ -102,6 +103,7 @@ cudaError_t cudaGetLastError(void);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int index);
+cudaError_t cudaDeviceGetPCIBusId(char *place, int size, int index);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int index);
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *f);
 cudaError_t cudaFuncSetAttribute(const void *f, int attribute, int value);
@@ -137,6 +139,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t s);
  * allow; the others run when the host waits. odd: number of steps of random streams at every call. */
 struct fake_cuda {
 	unsigned eager, odd;
+	int devices;     /* 0: one */
 	size_t total;    /* bytes of device memory */
 	int64_t lost_at; /* not 0: every call from that submission on fails */
 	int64_t submitted, captures, launches;

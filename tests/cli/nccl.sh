@@ -118,3 +118,24 @@ env LD_LIBRARY_PATH="$with" STANDIN_NCCL_FAIL=9 $mpi -n 2 $run -q --steps 400 --
 [ $? -eq 69 ]
 tap_result $? "a connection that breaks ends the training with 69"
 check_grep "in NCCL's words" 'NCCL .*remote process exited or there was a network error: the stand-in.s connection is closed' err
+
+# lost NAME SIGNAL: rank 1 of two gets a signal once steps are logged; the status is in rc
+lost() {
+	env LD_LIBRARY_PATH="$with" $mpi -n 2 $run -q --steps 4000 --precision f32 --comm-timeout 3 --checkpoint-every 2 --log-every 1 -o "$1" s 2>err &
+	pid=$!
+	until_true grep -qs '"step":6,' "$1/train.jsonl"
+	victim=$(second_rank "ddm-train .*-o $1 s")
+	kill -"$2" $victim
+	wait $pid
+	rc=$?
+	kill -KILL $victim 2>/dev/null
+	check "$1: the last checkpoint is whole" ddm-check "$1"
+}
+lost killed KILL
+[ $rc -ne 0 ]
+tap_result $? "a killed rank ends the training"
+lost stopped STOP
+[ $rc -eq 69 ]
+tap_result $? "a rank that stands still ends it with 69"
+check_grep "with its number, or the sum that it is missing from" \
+	'rank 0: (rank 1 has not answered|.* by NCCL (has not ended|was not begun)).*3 s .*\(--comm-timeout\)' err

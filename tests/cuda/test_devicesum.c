@@ -273,7 +273,7 @@ static int stands_still(struct comm *c)
 	rank_sum_add(&r->sum, r->x, N, &r->e);
 	r->e = (struct err){0};
 	fetch(r);
-	WANT(rank_sum_error(&r->sum, &r->e) && strstr(r->e.msg, "has not ended for 0.3 s (--comm-timeout)"));
+	WANT(rank_sum_error(&r->sum, &r->e) && strstr(r->e.msg, "has not ended for 1.5 s (--comm-timeout)"));
 	rank_sum_leave(&r->sum, 0);
 	return 0;
 }
@@ -309,7 +309,7 @@ static int hears_nobody(struct comm *c)
 	if ((status = open_rank(r, c, "cuda", 1)))
 		return status;
 	WANT(join_by(r, SUM_WHERE_FASTEST, NULL) && r->e.code == ERR_UNAVAILABLE &&
-	     strstr(r->e.msg, "rank 0: NCCL has not joined the ranks' devices within 0.3 s (--comm-timeout); --sum-on host does"));
+	     strstr(r->e.msg, "rank 0: NCCL has not joined the ranks' devices within 1.5 s (--comm-timeout); --sum-on host does"));
 	return 0;
 }
 
@@ -418,7 +418,7 @@ static void a_rank_dies(void **state)
 static void a_rank_stands_still(void **state)
 {
 	(void)state;
-	end_with(2, .3, stands_still, 0, 0);
+	end_with(2, 1.5, stands_still, 0, 0);
 }
 
 static void an_abort_hangs(void **state)
@@ -427,10 +427,10 @@ static void an_abort_hangs(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(said), 0);
-	end_with(2, .3, hangs, ERR_UNAVAILABLE, 0);
+	end_with(2, 1.5, hangs, ERR_UNAVAILABLE, 0);
 	close(said[1]);
 	assert_true(read(said[0], text, sizeof text - 1) > 0);
-	assert_non_null(strstr(text, "has not ended for 0.3 s"));
+	assert_non_null(strstr(text, "has not ended for 1.5 s"));
 	close(said[0]);
 }
 
@@ -443,7 +443,7 @@ static void the_connection_breaks(void **state)
 static void ranks_that_do_not_meet(void **state)
 {
 	(void)state;
-	end_with(2, .3, hears_nobody, 0, 0);
+	end_with(2, 1.5, hears_nobody, 0, 0);
 }
 
 static void two_ranks_on_a_gpu(void **state)

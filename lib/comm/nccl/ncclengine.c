@@ -2,6 +2,7 @@
  * lib/comm's. NCCL itself is opened at run time. Its communicator does not block the host, which is also what makes its abort safe. */
 #include <dlfcn.h>
 #include <nccl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,16 +33,17 @@ static struct {
 	FUNCTIONS(POINTER)
 } nccl;
 
-static ncclComm_t ranks;
+static _Atomic(ncclComm_t) ranks; /* NULL: not joined, or ended by abort, which another thread may call at any time */
 
 static int failed(ncclResult_t rc, char *why)
 {
 	const char *more = "";
+	ncclComm_t c = ranks;
 
 	if (rc == ncclSuccess || rc == ncclInProgress)
 		return 0;
-	if (ranks)
-		more = nccl.ncclGetLastError(ranks);
+	if (c)
+		more = nccl.ncclGetLastError(c);
 	snprintf(why, COMM_DEVICE_WHY, "%s%s%s", nccl.ncclGetErrorString(rc), more && *more ? ": " : "", more ? more : "");
 	return -1;
 }
@@ -82,12 +84,16 @@ static int invite(char *invitation, char *why)
 
 static int join(int rank, int size, const char *invitation, char *why)
 {
+	static ncclComm_t joined; /* stays, because NCCL goes on after the call */
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclResult_t rc;
 	ncclUniqueId id;
 
 	memcpy(&id, invitation, sizeof id);
 	config.blocking = 0;
-	return failed(nccl.ncclCommInitRankConfig(&ranks, size, id, rank, &config), why);
+	rc = nccl.ncclCommInitRankConfig(&joined, size, id, rank, &config);
+	ranks = joined;
+	return failed(rc, why);
 }
 
 static int done(char *why)
@@ -142,9 +148,10 @@ static void release(void)
 
 static void abort_ranks(void)
 {
-	if (ranks)
-		nccl.ncclCommAbort(ranks);
-	ranks = NULL;
+	ncclComm_t c = atomic_exchange(&ranks, NULL);
+
+	if (c)
+		nccl.ncclCommAbort(c);
 }
 
 __attribute__((visibility("default"))) const struct comm_device_engine ddm_comm_device_engine = {.version = COMM_DEVICE_ENGINE_VERSION,

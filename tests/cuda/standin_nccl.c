@@ -241,7 +241,7 @@ ncclResult_t ncclGroupEnd(void)
 
 static ncclResult_t put(struct message m)
 {
-	if (queued == 2 * MOST || m.peer >= m.comm->size)
+	if (queued == 2 * MOST || m.peer >= m.comm->size || m.comm->slow > 0) /* or the last call is still in progress */
 		return ncclInvalidArgument;
 	group[queued++] = m;
 	return depth ? ncclSuccess : run_group();

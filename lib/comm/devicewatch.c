@@ -190,8 +190,8 @@ static void give_up(struct comm_devices *d)
 	comm_abort(d->comm, ERR_UNAVAILABLE);
 }
 
-/* Wait until *flag is set; the lock is held. The engine's abort, and then the host's way to comm_devices_close, get as long as another rank would, but
- * at most GRACE seconds, and the time that the abort waits for a thread in the engine. 0 if the flag is not set by then. */
+/* Wait until *flag is set; the lock is held. The engine's abort, and then the host's way to comm_devices_close, get as long as another rank would,
+ * but at most GRACE seconds, and the time that the abort waits for a thread in the engine. 0 if the flag is not set by then. */
 static int wait_flag(struct comm_devices *d, const int *flag)
 {
 	struct timespec limit = from_now(2 * HELD + (d->timeout < GRACE ? d->timeout : GRACE), CLOCK_MONOTONIC);

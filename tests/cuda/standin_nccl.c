@@ -1,7 +1,7 @@
 /* A libnccl.so.2 for processes of one computer whose CUDA runtime is tests/op/fakecuda.c: the functions that lib/comm/nccl/ncclengine.c needs, with
- * the prototypes of the real header. An id names a folder. What a rank sends is written there as a file when its stream comes to it; what it receives
- * is read by the stream, which waits for the file as a GPU does. So the host goes on, and hangs in the next wait for the device if the other rank
- * never sends. Each rank holds a lock on a file, which shows the others whether it lives.
+ * the prototypes of the real header. An id names a folder in the current one. What a rank sends is written there as a file when its stream comes to
+ * it; what it receives is read by the stream, which waits for the file as a GPU does. So the host goes on, and hangs in the next wait for the device
+ * if the other rank never sends. Each rank holds a lock on a file, which shows the others whether it lives.
  *
  * STANDIN_NCCL_VERSION=22703: the version it claims. STANDIN_NCCL_FAIL=N: the connection breaks at the N-th group. STANDIN_NCCL_DEAF=1: no rank
  * hears of another. STANDIN_NCCL_MUTE=N: from the N-th group on nothing is sent. STANDIN_NCCL_SLOW=N: a call is only begun, and done at the N-th
@@ -26,7 +26,7 @@ enum { MOST = 64, PATH = 400 };
 
 struct ncclComm {
 	char dir[NCCL_UNIQUE_ID_BYTES];
-	int rank, size, lock;
+	int rank, size, lock, joined;
 	int64_t sent[MOST], received[MOST]; /* messages, by rank */
 	int slow;                           /* questions until the last call is done */
 	atomic_int error, aborted;
@@ -70,10 +70,8 @@ ncclResult_t ncclGetVersion(int *version)
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
-	const char *tmp = getenv("TMPDIR");
-
 	memset(id, 0, sizeof *id);
-	snprintf(id->internal, sizeof id->internal, "%s/nccl.XXXXXX", tmp ? tmp : "/tmp");
+	snprintf(id->internal, sizeof id->internal, "standin-nccl.XXXXXX");
 	return mkdtemp(id->internal) ? ncclSuccess : ncclSystemError;
 }
 
@@ -124,10 +122,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
 {
 	if (!c)
 		return ncclInvalidArgument;
+	c->joined = c->joined || all_here(c);
 	if (c->error)
 		*state = (ncclResult_t)c->error;
 	else
-		*state = c->slow-- > 0 || !all_here(c) ? ncclInProgress : ncclSuccess;
+		*state = c->slow-- > 0 || !c->joined ? ncclInProgress : ncclSuccess;
 	return ncclSuccess;
 }
 
@@ -286,6 +285,11 @@ ncclResult_t ncclCommFinalize(ncclComm_t c)
 
 ncclResult_t ncclCommDestroy(ncclComm_t c)
 {
+	char path[PATH];
+
+	lock_path(c, c->rank, path);
+	unlink(path);
+	rmdir(c->dir); /* the last one can */
 	close(c->lock);
 	free(c);
 	return ncclSuccess;

@@ -481,6 +481,8 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 
 		if (!c || (!c->cluster_sizes && !c->cluster_shares))
 			continue;
+		if (c->clusters < l->together.clusters) /* of a partition that was extended */
+			continue;
 		if (c->clusters < s->clusters)
 			return err_set(e, ERR_DATA, "%s/expert_%d: was trained on a partition into %lld clusters, but the model has %d experts", dir,
 			               k, (long long)c->clusters, s->clusters);
@@ -541,6 +543,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 		goto out;
 	s->class_names = json_incref(l.together.class_names);
 	memcpy(s->partition, l.together.partition, sizeof s->partition);
+	s->extends = json_incref(l.together.extends);
 	s->resident = o->resident;
 	s->bulk = o->bulk;
 	hash_files(s);
@@ -584,6 +587,7 @@ void ensemble_release(struct ensemble *s)
 	mem_free(s->shares);
 	mem_free(s->class_shares);
 	confidence_release(&s->confidence);
+	json_decref(s->extends);
 	json_decref(s->class_names);
 	memset(s, 0, sizeof *s);
 }

@@ -62,6 +62,7 @@ struct ensemble {
 	enum prediction kind;            /* of all experts' predictions: epsilon if their kinds differ, x0 if their paths differ */
 	int64_t out;                     /* elements of a prediction: d, or 2 d if all learned a variance on this path */
 	char partition[65];              /* of the data that its networks were trained on (struct model_config); empty: unknown */
+	json_t *extends;                 /* the partitions that it extends, of which some experts may be (core/extends.h); NULL: none */
 	double *shares;                  /* (clusters) sizes or probabilities of the clusters, or NULL: unknown */
 	int sized;                       /* `shares` are sizes: numbers of training samples */
 	struct confidence confidence;    /* if the policy takes weights from it */

@@ -39,7 +39,7 @@ static int read_past(struct centroids_past *past, const json_t *facts, const cha
 	if (jsonio_str(facts, "partition", 0, &partition, side, e) || extends_load(&past->extends, facts, side, e))
 		return -1;
 	if (strlen(partition) < sizeof past->partition)
-		strcpy(past->partition, partition);
+		memcpy(past->partition, partition, strlen(partition) + 1);
 	return 0;
 }
 

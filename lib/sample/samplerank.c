@@ -111,7 +111,7 @@ int ranks_serve(struct sampling *r, struct err *e)
 
 	do {
 		comm_be_patient(r->ask.comm, o.kind == ORDER_REST || o.kind == ORDER_WEIGH);
-		rc = order_receive(r->ask.comm, &o, &body, e);
+		rc = order_receive(r->ask.comm, 0, &o, &body, e);
 		comm_be_patient(r->ask.comm, 0);
 		if (!rc && (o.kind == ORDER_TEXTS || o.kind == ORDER_EVALUATE))
 			rc = sampler_answer(r->state, &o, &body, e);

@@ -54,9 +54,6 @@ static void sample(struct err *e)
 	struct pool *pool = NULL;
 	struct device *device = NULL;
 
-	if (cmd_binary(request.out, "-o FILE.png, -o FILE.tar, -o DIR/ or a pipe takes pictures", e) ||
-	    cmd_binary(request.grid, "--grid FILE.png", e))
-		return;
 	s = sampling_new(&request, &hooks, e);
 	if (s && (pool = pool_new((int)threads, e)))
 		device = open_device(device_name, pool, e);
@@ -77,6 +74,9 @@ int main(int argc, char **argv)
 	request.model = argv[1];
 	if (!request.out && !request.grid)
 		request.out = "-";
+	if (launched_ranks() == 1 && (cmd_binary(request.out, "-o FILE.png, -o FILE.tar, -o DIR/ or a pipe takes pictures", &e) ||
+	                              cmd_binary(request.grid, "--grid FILE.png", &e)))
+		return cmd_end(&e);
 	start_ranks(of_ranks.ranks, threads == 0);
 	if (join_ranks(&request.comm, of_ranks.timeout, &e))
 		return cmd_end(&e);

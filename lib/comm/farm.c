@@ -20,7 +20,7 @@ enum farm_kind {
 	FARM_LEFT
 };
 
-enum { AHEAD = 4, NONE = -1, SIGNS = 8 }; /* AHEAD: pieces for each rank after the one that is taken next; SIGNS: of life within the time limit */
+enum { AHEAD = 2, NONE = -1, SIGNS = 8 }; /* AHEAD: pieces for each rank after the one that is taken next; SIGNS: of life within the time limit */
 
 struct slot {
 	int done;

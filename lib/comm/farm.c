@@ -106,6 +106,18 @@ static int describe(struct farm *f, struct err *e)
 	return rc;
 }
 
+/* Free what `take` does not need of an order that was sent or computed. */
+static void cut_order(const struct farm *f, struct str *order)
+{
+	struct str kept = {0};
+
+	if (!f->w->keep || order->len <= f->w->keep)
+		return;
+	str_add(&kept, order->p, f->w->keep);
+	str_release(order);
+	*order = kept;
+}
+
 /* Receive what has arrived of a rank that computes. */
 static int hear(struct farm *f, int rank, struct err *e)
 {
@@ -148,6 +160,7 @@ static int attend_ranks(struct farm *f, struct err *e)
 		if (rc) {
 			f->piece[r] = f->next - 1;
 			rc = send_order(f, r, FARM_PIECE, &slot_of(f, f->piece[r])->order, e);
+			cut_order(f, &slot_of(f, f->piece[r])->order);
 		} else if (sign_is_due(f, r)) {
 			rc = send_order(f, r, FARM_ALIVE, NULL, e);
 		}
@@ -223,6 +236,7 @@ int farm_run(struct farm *f, struct err *e)
 				return -1;
 			if (s->failed.code == ERR_AGAIN)
 				return err_set(e, ERR_AGAIN, "%s", s->failed.msg);
+			cut_order(f, &s->order);
 			s->done = 1;
 		} else if (f->ended && f->taken == f->next) {
 			return order_send_all(f->c, FARM_REST, NULL, 0, e);

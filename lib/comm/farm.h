@@ -25,6 +25,7 @@ struct farm_work {
 	/* On rank 0, while it waits for the results of others: non-zero to stop with *e. NULL: not called. */
 	int (*wait)(void *arg, struct err *e);
 	void *arg;
+	size_t keep; /* `take` gets only so many bytes of the order, so that rank 0 need not hold the rest meanwhile; 0: all */
 };
 
 struct farm;

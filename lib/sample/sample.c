@@ -140,6 +140,7 @@ int sampling_run(struct sampling *r, struct device *device, struct err *e)
 		ensemble_blame(&r->ensemble, r->ask.model, e);
 	if (rc && r->ask.guide)
 		ensemble_blame(&r->guide.model, r->ask.guide, e);
+	ranks_advise(r, e);
 	output_release(&r->out, resume_keep(r, e));
 	outfile_abort(&r->log);
 	return rc;

@@ -39,8 +39,8 @@ static int check_deal(const struct sampling *r, struct err *e)
 	if (r->ask.spread == SPREAD_GUIDANCE && ranks % 2)
 		return err_set(e, ERR_USAGE, "%d ranks: --spread guidance needs an even number, two for each share of the experts", ranks);
 	if (count_shares(r) > experts)
-		return err_set(e, ERR_USAGE, "%d ranks, but the route uses %d of the experts of %s: each%s needs one", ranks, experts, r->ask.model,
-		               r->ask.spread == SPREAD_GUIDANCE ? " two" : " rank");
+		return err_set(e, ERR_USAGE, "%d ranks, but the route uses %d of the experts of %s: each %s needs one", ranks, experts, r->ask.model,
+		               r->ask.spread == SPREAD_GUIDANCE ? "pair of ranks" : "rank");
 	return 0;
 }
 
@@ -167,4 +167,12 @@ void ranks_dismiss(const struct sampling *r)
 		farm_stop(r->farm);
 	else if (r->ask.comm && !sampling_takes_orders(r) && !comm_is_lost(r->ask.comm) && !comm_has_failed_together(r->ask.comm))
 		order_send_all(r->ask.comm, ORDER_STOP, NULL, 0, NULL);
+}
+
+void ranks_advise(const struct sampling *r, struct err *e)
+{
+	const struct err had = *e;
+
+	if (had.code == ERR_NOMEM && sampling_spreads_pictures(r) && count_experts(&r->ensemble) > 1)
+		err_set(e, ERR_NOMEM, "%.900s; each rank holds the whole model: with --spread experts it holds some of the experts", had.msg);
 }

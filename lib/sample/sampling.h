@@ -154,6 +154,9 @@ void ranks_dismiss(const struct sampling *r);
 /* On the others: carry out orders until told to leave. */
 int ranks_serve(struct sampling *r, struct err *e);
 
+/* After a failure of rank 0: if memory ran out and the ranks could share the experts, *e says so. */
+void ranks_advise(const struct sampling *r, struct err *e);
+
 /* Whether the ranks share the pictures; prepare for it, on every rank; on rank 0 draw all pictures from r->kept on. */
 int sampling_spreads_pictures(const struct sampling *r);
 void spread_open(struct sampling *r);

@@ -247,7 +247,8 @@ static int wait_for_pieces(void *arg, struct err *e)
 
 void spread_open(struct sampling *r)
 {
-	r->work = (struct farm_work){.next = next_piece, .compute = draw_piece, .take = take_piece, .wait = wait_for_pieces, .arg = r};
+	r->work = (struct farm_work){
+	    .next = next_piece, .compute = draw_piece, .take = take_piece, .wait = wait_for_pieces, .arg = r, .keep = sizeof(struct piece)};
 	r->farm = farm_new(r->ask.comm, &r->work);
 	mixture_stats_init(&r->piece, r->ensemble.k, r->ask.steps);
 }

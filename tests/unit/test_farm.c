@@ -34,6 +34,7 @@ static int next_number(void *arg, struct str *order, struct err *e)
 		return 0;
 	s->given++;
 	str_add(order, &x, sizeof x);
+	str_puts(order, "not kept");
 	return 1;
 }
 
@@ -64,7 +65,7 @@ static int take_square(void *arg, const struct str *order, const struct str *res
 
 	memcpy(&x, order->p, sizeof x);
 	memcpy(answer, result->p, sizeof answer);
-	s->bad |= x != s->taken || answer[0] != x * x || result->len != sizeof answer + s->bytes;
+	s->bad |= order->len != sizeof x || x != s->taken || answer[0] != x * x || result->len != sizeof answer + s->bytes;
 	s->own += answer[1] == 0;
 	(void)e;
 	s->taken++;
@@ -78,7 +79,8 @@ static int wait_for_others(void *arg, struct err *e)
 
 static int run(struct comm *c, struct squares *s, struct err *e)
 {
-	const struct farm_work w = {.next = next_number, .compute = square, .take = take_square, .wait = wait_for_others, .arg = s};
+	const struct farm_work w = {
+	    .next = next_number, .compute = square, .take = take_square, .wait = wait_for_others, .arg = s, .keep = sizeof(int64_t)};
 	int rc;
 
 	s->me = comm_rank(c);

@@ -9,9 +9,10 @@
 #include "cmd/ranks.h"
 #include "data/operand.h"
 
-static int64_t threads, ranks;
+static int64_t threads;
+static struct rank_request ranks;
 static double grace, max_time; /* seconds; 0: no limit */
-static double timeout, hang_timeout;
+static double hang_timeout;
 static const char *device_name;
 static int plan, quiet;
 
@@ -26,10 +27,7 @@ const struct option training_options[] = {
     OPTION_GROUP("Machine"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
      .said = "default: all processors that it may use", OPTION_ALWAYS},
-    {"--ranks", .type = OPTION_INT, .value = &ranks, .lo = 1, .hi = 4096, .arg = "N",
-     .help = "processes of this machine that train together, started by mpirun; a power of two", OPTION_ALWAYS},
-    {"--comm-timeout", .type = OPTION_REAL, .value = &timeout, .lo = 1, .hi = 1e6, .arg = "SECONDS", .preset = "600",
-     .help = "how long a rank may take to answer before the others end", OPTION_ALWAYS},
+    RANK_ROWS(ranks),
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N: where to compute",
      OPTION_ALWAYS},
     OPTION_GROUP("Output"),
@@ -94,10 +92,10 @@ void training_run(struct train_options *o, struct err *e)
 	hooks.hang_timeout = hang_timeout;
 	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
 	if (!plan)
-		start_ranks(ranks, threads == 0);
+		start_ranks(ranks.ranks, threads == 0);
 	if (!plan) /* before it joins the others, which can take seconds */
 		training_catch_signals(o->program, grace);
-	if (join_ranks(&o->comm, timeout, e))
+	if (join_ranks(&o->comm, ranks.timeout, e))
 		return;
 	if (comm_can_sum(o->comm, e)) {
 		comm_close(o->comm);

@@ -15,6 +15,7 @@ struct comm {
 	double timeout, seconds;
 	uint64_t sent;
 	int failed, together, patient;
+	double *met;     /* (size) when the last exchange with each rank ended */
 	atomic_int peer; /* 1 + the rank that this one waits for; 0: none */
 };
 
@@ -59,6 +60,7 @@ struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, 
 		mem_free(c);
 		return NULL;
 	}
+	c->met = mem_zalloc((size_t)c->size, sizeof *c->met);
 	return c;
 }
 
@@ -91,6 +93,12 @@ void comm_abort(struct comm *c, int code)
 	c->engine->end(code);
 }
 
+static int silent(struct comm *c, int peer, struct err *e)
+{
+	c->failed = 1;
+	return err_set(e, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)", peer, c->timeout);
+}
+
 /* Wait for the exchange with `peer`. The first tries are made at once, because most exchanges between processes of a machine take microseconds; then
  * the processor is left to others between two tries. */
 static int wait_for(struct comm *c, int peer, struct err *e)
@@ -106,10 +114,8 @@ static int wait_for(struct comm *c, int peer, struct err *e)
 		if (tries < AT_ONCE)
 			continue;
 		nanosleep(&t, NULL);
-		if (!c->patient && clock_seconds() - since > c->timeout) {
-			c->failed = 1;
-			return err_set(e, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)", peer, c->timeout);
-		}
+		if (!c->patient && clock_seconds() - since > c->timeout)
+			return silent(c, peer, e);
 	}
 	if (rc < 0) {
 		c->failed = 1;
@@ -139,6 +145,7 @@ static int exchange(struct comm *c, int peer, const char *out, size_t out_bytes,
 		atomic_store(&c->peer, 0);
 	}
 	c->sent += out_bytes;
+	c->met[peer] = clock_seconds();
 	return 0;
 }
 
@@ -263,6 +270,28 @@ int comm_receive(struct comm *c, int peer, void *x, size_t bytes, struct err *e)
 	return rc;
 }
 
+int comm_arrived(struct comm *c, int peer, struct err *e)
+{
+	char why[COMM_ENGINE_WHY] = "";
+	int rc = c->engine->arrived(peer, why);
+
+	if (rc < 0) {
+		c->failed = 1;
+		return err_set(e, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
+	}
+	return rc;
+}
+
+int comm_overdue(struct comm *c, int peer, struct err *e)
+{
+	return clock_seconds() - c->met[peer] > c->timeout ? silent(c, peer, e) : 0;
+}
+
+double comm_timeout(const struct comm *c)
+{
+	return c->timeout;
+}
+
 void comm_be_patient(struct comm *c, int patient)
 {
 	c->patient = patient;
@@ -346,5 +375,6 @@ void comm_close(struct comm *c)
 	if (c->failed)
 		comm_abort(c, ERR_UNAVAILABLE);
 	c->engine->stop();
+	mem_free(c->met);
 	mem_free(c);
 }

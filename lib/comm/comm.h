@@ -65,6 +65,11 @@ int comm_agree_stamp(struct comm *c, const char *build, const char *stamp, int (
 /* From one rank to another, which makes the other call with the same size. `peer` is not the caller. */
 int comm_send(struct comm *c, int peer, const void *x, size_t bytes, struct err *e);
 int comm_receive(struct comm *c, int peer, void *x, size_t bytes, struct err *e);
+/* For a rank that works while it waits. 1 if something that `peer` sent has arrived, which comm_receive would take; 0 if not. Does not wait. */
+int comm_arrived(struct comm *c, int peer, struct err *e);
+/* Fails with ERR_UNAVAILABLE if the last exchange with `peer` is longer ago than the time limit. */
+int comm_overdue(struct comm *c, int peer, struct err *e);
+double comm_timeout(const struct comm *c); /* the time limit, in seconds */
 /* From here on this rank waits for others without a time limit, or with it again. For a rank that waits for work. */
 void comm_be_patient(struct comm *c, int patient);
 /* Whether a call failed because another rank did not answer or ended. */

@@ -32,9 +32,10 @@ static int start(int *rank, int *size, char *why)
 
 static int begin(int peer, const void *out, size_t out_bytes, void *in, size_t in_bytes, char *why)
 {
-	if (failed(MPI_Irecv(in, (int)in_bytes, MPI_BYTE, peer, TAG, ranks, &request[0]), why))
+	request[0] = request[1] = MPI_REQUEST_NULL;
+	if (in_bytes && failed(MPI_Irecv(in, (int)in_bytes, MPI_BYTE, peer, TAG, ranks, &request[0]), why))
 		return -1;
-	return failed(MPI_Isend(out, (int)out_bytes, MPI_BYTE, peer, TAG, ranks, &request[1]), why);
+	return out_bytes ? failed(MPI_Isend(out, (int)out_bytes, MPI_BYTE, peer, TAG, ranks, &request[1]), why) : 0;
 }
 
 static int done(char *why)
@@ -42,6 +43,13 @@ static int done(char *why)
 	int flag = 0;
 
 	return failed(MPI_Testall(2, request, &flag, MPI_STATUSES_IGNORE), why) ? -1 : flag;
+}
+
+static int arrived(int peer, char *why)
+{
+	int flag = 0;
+
+	return failed(MPI_Iprobe(peer, TAG, ranks, &flag, MPI_STATUS_IGNORE), why) ? -1 : flag;
 }
 
 static void stop(void)
@@ -58,4 +66,4 @@ __attribute__((noreturn)) static void end(int code)
 }
 
 __attribute__((visibility("default"))) const struct comm_engine ddm_comm_engine = {
-    .version = COMM_ENGINE_VERSION, .name = "MPI", .start = start, .begin = begin, .done = done, .stop = stop, .end = end};
+    .version = COMM_ENGINE_VERSION, .name = "MPI", .start = start, .begin = begin, .done = done, .arrived = arrived, .stop = stop, .end = end};

@@ -8,7 +8,7 @@
 #include "kernels/device.h"
 #include "kernels/real.h"
 
-enum { CHUNK = 16384, LANES = 16 };
+enum { CHUNK = SUMSQ_CHUNK, LANES = 16 };
 
 static int64_t chunks(int64_t n)
 {

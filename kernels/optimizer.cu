@@ -5,7 +5,7 @@ extern "C" {
 #include "kernels/optimizer.h"
 }
 
-enum { CHUNK = 16384 };
+enum { CHUNK = SUMSQ_CHUNK };
 
 /* Pass one: a block sums a chunk in double into part[chunk]. */
 static __global__ void sumsq_chunks(int64_t n, const float *x, double *part)

@@ -60,7 +60,7 @@ struct trainer {
 	int log;             /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
 	struct trainlog_past past;
 	double started, data_s, forward_s, backward_s, optimizer_s;
-	double comm_s; /* in calls to other ranks, up to the last line of the log, as comm_bytes */
+	double comm_s, comm_exposed_s; /* comm_seconds and comm_exposed_seconds, up to the last line of the log, as comm_bytes */
 	uint64_t comm_bytes;
 	struct rank_watch ranks;
 	double peak, flops_per_sample;

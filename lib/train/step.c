@@ -52,7 +52,10 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 		t2 = clock_seconds();
 		watchdog_phase(&r->watchdog, "the backward pass");
 		device_range(r->device, "backward");
-		tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
+		if (i + 1 < parts)
+			tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
+		else
+			update_backward(&r->update, r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
 		device_range_end(r->device);
 		step_detail_put(&r->detail, r->device, r->state.step, at, r->part, r->noised.t, b->index + at, tape_data(r->loss.tape, r->loss.loss));
 		r->data_s += t1 - t0;
@@ -383,6 +386,7 @@ static int run_steps(struct trainer *r, struct err *e)
 	int64_t saved = s->step;
 	const char *why;
 
+	update_order(&r->update, r->loss.tape);
 	rank_watch_begin(&r->ranks, o->comm);
 	r->save_s = (double)state_bytes(&r->params, s->best != NULL, 0, 0) / ASSUMED_DISK_SPEED;
 	while (s->step < r->steps) {

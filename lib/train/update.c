@@ -6,21 +6,19 @@
 
 #include "core/mem.h"
 
-/* The number of partial sums that the tree over `parts` parts keeps. */
+/* The number of partial sums that the tree over `parts` parts keeps. The last part is added to them, and is kept in none. */
 static int tree_levels(int64_t parts)
 {
 	int n = 0;
 
-	while (parts > 1 && parts >> n)
+	while ((parts - 1) >> n)
 		n++;
 	return n;
 }
 
 uint64_t update_bytes(const struct params *p, int64_t parts, const struct comm *comm)
 {
-	uint64_t halves = 2 * (uint64_t)(1 + tree_levels(parts)) + (comm_size(comm) > 1);
-
-	return sizeof(float) * (uint64_t)p->trainable * halves / 2;
+	return sizeof(float) * (uint64_t)p->trainable * (uint64_t)(1 + tree_levels(parts)) + rank_update_bytes(p->trainable, comm_size(comm));
 }
 
 uint64_t update_mask_bytes(const struct params *p)
@@ -97,26 +95,11 @@ static int allocate(struct update *u, int64_t parts, struct err *e)
 	return 0;
 }
 
-/* What the sums over several ranks need. */
-static int allocate_ranks(struct update *u, struct err *e)
-{
-	struct device *d = u->device;
-	size_t batch = (size_t)(comm_size(u->comm) * u->parts * u->samples), n = (size_t)u->n;
-
-	if (!u->comm)
-		return 0;
-	u->host_losses = mem_zalloc(batch, sizeof *u->host_losses);
-	u->losses = d->alloc(d, batch * sizeof *u->losses, "losses of all ranks", e);
-	u->host_grads = d->host ? u->grads : mem_try(n, sizeof *u->host_grads, "gradients on the host", e);
-	u->scratch_sum = mem_try((n + 1) / 2, sizeof *u->scratch_sum, "gradients of another rank", e);
-	return u->losses && u->host_grads && u->scratch_sum ? 0 : -1;
-}
-
 int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct comm *comm, struct err *e)
 {
-	*u = (struct update){
-	    .device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .comm = comm, .n = s->params->trainable};
-	if (allocate(u, parts, e) || block_norms_init(&u->blocks, s->device, s->params, e) || allocate_ranks(u, e) || make_lanes(u, s->offload, e) ||
+	*u = (struct update){.device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .n = s->params->trainable};
+	if (allocate(u, parts, e) || block_norms_init(&u->blocks, s->device, s->params, e) ||
+	    rank_update_init(&u->ranks, s->device, comm, u->grads, u->n, parts, samples, e) || make_lanes(u, s->offload, e) ||
 	    (s->optimizer == OPTIMIZER_MUON && muon_init(&u->muon, s->device, s->params, e)) || put_mask(u, s->params, e))
 		return -1;
 	u->plan = u->vectors;
@@ -158,11 +141,7 @@ void update_release(struct update *u)
 		d->release(d, u->tree[i]);
 	muon_release(&u->muon);
 	block_norms_release(&u->blocks, d);
-	if (!d->host)
-		mem_free(u->host_grads);
-	mem_free(u->scratch_sum);
-	mem_free(u->host_losses);
-	d->release(d, u->losses);
+	rank_update_release(&u->ranks);
 	d->release(d, u->vectors);
 	d->release(d, u->grads);
 	d->release(d, u->mask);
@@ -181,11 +160,11 @@ void update_begin(struct update *u, const struct train_state *s)
 	device_put(u->device, u->status, status, sizeof status);
 }
 
-/* grads += other. */
-static void add(struct update *u, float *other)
+/* grads += other, in [lo, hi). */
+static void add(struct update *u, float *other, int64_t lo, int64_t hi)
 {
-	struct array grads = array_vector(DT_F32, u->grads, u->n);
-	struct op_call c = {.nin = 2, .nout = 1, .in = {grads, array_vector(DT_F32, other, u->n)}, .out = {grads}, .attr = {.add = {1, 1}}};
+	struct array grads = array_vector(DT_F32, u->grads + lo, hi - lo);
+	struct op_call c = {.nin = 2, .nout = 1, .in = {grads, array_vector(DT_F32, other + lo, hi - lo)}, .out = {grads}, .attr = {.add = {1, 1}}};
 
 	device_run(u->device, OP_ADD, &c, NULL);
 }
@@ -197,23 +176,16 @@ static void tree_push(struct update *u, int64_t i)
 	int level = 0;
 
 	for (; i & 1; i >>= 1)
-		add(u, u->tree[level++]);
+		add(u, u->tree[level++], 0, u->n);
 	device_copy(u->device, u->tree[level], u->grads, (size_t)u->n * sizeof *u->grads);
 }
 
-static void tree_finish(struct update *u, int64_t parts)
+/* Add the sums of all earlier parts to the gradient of the last part, in [lo, hi). The bits of its index say which subtrees are complete. */
+static void tree_finish(struct update *u, int64_t lo, int64_t hi)
 {
-	int first = 1;
-
-	for (int level = 0; parts >> level; level++) {
-		if (!(parts >> level & 1))
-			continue;
-		if (first)
-			device_copy(u->device, u->grads, u->tree[level], (size_t)u->n * sizeof *u->grads);
-		else
-			add(u, u->tree[level]);
-		first = 0;
-	}
+	for (int level = 0; (u->parts - 1) >> level; level++)
+		if ((u->parts - 1) >> level & 1)
+			add(u, u->tree[level], lo, hi);
 }
 
 static void add_losses(struct update *u, const float *x, int64_t n, int anew)
@@ -228,15 +200,18 @@ static void add_losses(struct update *u, const float *x, int64_t n, int anew)
 }
 
 /* With several ranks the losses are kept, and added when those of all ranks are there, because their sum has one order too. */
-static void submit_part(struct update *u, int64_t i)
+static void submit_losses(struct update *u, int64_t i)
 {
-	if (u->comm)
-		device_copy(u->device, u->losses + (comm_rank(u->comm) * u->parts + i) * u->samples, (void *)(uintptr_t)u->each,
-		            (size_t)u->samples * sizeof *u->each);
+	if (u->ranks.comm)
+		rank_update_take_losses(&u->ranks, i, u->each);
 	else
 		add_losses(u, u->each, u->samples, i == 0);
-	if (u->parts > 1)
-		tree_push(u, i);
+}
+
+static void submit_part(struct update *u, int64_t i)
+{
+	submit_losses(u, i);
+	tree_push(u, i);
 }
 
 /* Update elements [at, at + n), with their moments at m and v. */
@@ -297,33 +272,8 @@ static void change_all(struct update *u, const struct train_state *s)
 		change(u, s, at, u->n - at, s->m + at, s->v + at);
 }
 
-static void submit_sum(struct update *u, int64_t last)
-{
-	submit_part(u, last);
-	if (u->parts > 1)
-		tree_finish(u, u->parts);
-}
-
-/* The losses and gradients of all ranks, through host memory. */
-static int sum_ranks(struct update *u, struct err *e)
-{
-	struct device *d = u->device;
-	int64_t mine = u->parts * u->samples, batch = comm_size(u->comm) * mine;
-
-	device_get(d, u->host_losses, u->losses, (size_t)batch * sizeof *u->losses);
-	if (!d->host)
-		device_get(d, u->host_grads, u->grads, (size_t)u->n * sizeof *u->grads);
-	if (comm_gather(u->comm, u->host_losses, (size_t)mine * sizeof *u->losses, e) || comm_sum(u->comm, u->host_grads, u->n, u->scratch_sum, e))
-		return -1;
-	device_put(d, u->losses, u->host_losses, (size_t)batch * sizeof *u->losses);
-	if (!d->host)
-		device_put(d, u->grads, u->host_grads, (size_t)u->n * sizeof *u->grads);
-	add_losses(u, u->losses, batch, 1);
-	return 0;
-}
-
 /* Submit the update of the weights. */
-static void submit_change(struct update *u, int64_t last)
+static void submit_change(struct update *u)
 {
 	const struct train_state *s = u->state;
 	struct op_call norm = norm_call(u);
@@ -333,7 +283,6 @@ static void submit_change(struct update *u, int64_t last)
 	    .in = {array_vector(DT_F64, u->sumsq, 1), array_vector(DT_F64, u->loss, 1), array_vector(DT_F64, u->plan, PLAN_COUNT)},
 	    .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
 
-	(void)last;
 	if (u->number >= 0)
 		block_norms_submit(&u->blocks, u->device, u->grads, u->scratch, u->number);
 	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
@@ -347,8 +296,9 @@ static void submit_change(struct update *u, int64_t last)
 /* Submit the last part and the update of the weights. */
 static void submit_whole(struct update *u, int64_t last)
 {
-	submit_sum(u, last);
-	submit_change(u, last);
+	submit_losses(u, last);
+	tree_finish(u, 0, u->n);
+	submit_change(u);
 }
 
 /* Run submissions as a graph, except under --profile, whose timers a graph cannot hold. The first run is not captured, because it loads the
@@ -372,7 +322,7 @@ static void submit_or_launch(struct update *u, struct update_graph *g, void (*su
 /* Not with other ranks, whose part of the batch's losses has its own address for each part. */
 static int keeps_graphs(const struct update *u)
 {
-	return u->device->capture_begin && !u->device->profile && !u->comm;
+	return u->device->capture_begin && !u->device->profile && !u->ranks.comm;
 }
 
 /* Parts that complete the same number of tree levels submit the same work; part 0 also starts the sum of losses. */
@@ -388,6 +338,31 @@ void update_part(struct update *u, int64_t i)
 		submit_part(u, i);
 }
 
+void update_order(struct update *u, const struct tape *t)
+{
+	if (u->ranks.comm)
+		buckets_order(&u->ranks.buckets, t, u->state->params);
+}
+
+void update_backward(struct update *u, struct tape *t, int64_t n, int from, int to)
+{
+	int at = from;
+
+	for (int k = 0; k < u->ranks.buckets.n; k++) {
+		const struct bucket *b = &u->ranks.buckets.v[k];
+		int mark = b->mark < to ? b->mark : to;
+
+		if (mark > at) {
+			tape_run(t, n, at, mark);
+			at = mark;
+		}
+		tree_finish(u, b->lo, b->hi);
+		rank_update_begin_sum(&u->ranks, k);
+	}
+	if (to > at)
+		tape_run(t, n, at, to);
+}
+
 int update_apply(struct update *u, const double *plan, int64_t number, struct err *e)
 {
 	struct device *d = u->device;
@@ -396,11 +371,12 @@ int update_apply(struct update *u, const double *plan, int64_t number, struct er
 	assert(u->count < UPDATE_AHEAD);
 	u->number = number;
 	device_put(d, u->plan, plan, PLAN_COUNT * sizeof *plan);
-	if (u->comm) { /* the exchange with other ranks is no work of the device, so it is between two submissions */
-		submit_sum(u, u->parts - 1);
-		if (sum_ranks(u, e))
+	if (u->ranks.comm) { /* the exchange with other ranks is no work of the device, so it is between two submissions */
+		submit_losses(u, u->parts - 1);
+		if (rank_update_end_sums(&u->ranks, e))
 			return -1;
-		submit_change(u, 0);
+		add_losses(u, u->ranks.losses, comm_size(u->ranks.comm) * u->parts * u->samples, 1);
+		submit_change(u);
 	} else if (keeps_graphs(u) && !u->range && number < 0) /* a graph cannot hold copies from or to the host */
 		submit_or_launch(u, &u->whole, submit_whole, u->parts - 1);
 	else

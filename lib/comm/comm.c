@@ -72,12 +72,11 @@ struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, 
 	return c;
 }
 
-int comm_can_sum(const struct comm *c, struct err *e)
+int comm_can_sum(int ranks, struct err *e)
 {
-	int n = comm_size(c);
-
-	return n & (n - 1) ? err_set(e, ERR_USAGE, "%d ranks: the number of ranks must be a power of two, so that their sums do not depend on it", n)
-	                   : 0;
+	return ranks & (ranks - 1)
+	           ? err_set(e, ERR_USAGE, "%d ranks: the number of ranks must be a power of two, so that their sums do not depend on it", ranks)
+	           : 0;
 }
 
 struct comm *comm_open(const char *engine_path, double timeout, struct err *e)

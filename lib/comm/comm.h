@@ -39,8 +39,8 @@ int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
 const char *comm_engine_name(const struct comm *c); /* "none" for NULL */
 
-/* ERR_USAGE if the number of ranks is no power of two, which comm_sum needs. */
-int comm_can_sum(const struct comm *c, struct err *e);
+/* ERR_USAGE if a number of ranks is no power of two, which comm_sum needs. */
+int comm_can_sum(int ranks, struct err *e);
 /* x[i] becomes the sum of x[i] over all ranks, added by the tree above. scratch has room for (n + 1) / 2 numbers. */
 int comm_sum(struct comm *c, float *x, int64_t n, float *scratch, struct err *e);
 

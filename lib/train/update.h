@@ -34,11 +34,12 @@ struct update {
 	struct rank_update ranks;
 	double *vectors; /* on the device: the next five */
 	double *plan, *status, *coef, *sumsq, *loss;
-	float *grads, *mask; /* [trainable], [params_decay_runs], on the device */
+	float *grads, *mask; /* [trainable] (of several ranks memory for [total]), [params_decay_runs], on the device */
 	float *tree[32];     /* [k]: the sum of the gradients of 2^k parts, as long as a later part needs it */
 	void *scratch;
-	int64_t n;     /* trainable */
-	int64_t range; /* elements whose moments are on the device at a time; 0: all */
+	int64_t n;              /* trainable */
+	struct share_range all; /* what is updated by one rank alone */
+	int64_t range;          /* elements whose moments are on the device at a time; 0: all */
 	struct update_lane lane[UPDATE_LANES];
 	struct block_norms blocks;
 	int64_t number;   /* of the step, if its norms by block are wanted; -1: they are not */
@@ -51,12 +52,13 @@ struct update {
 };
 
 /* For gradients of `parts` equal parts of a batch on each rank of comm (NULL: one rank). Before each call of update_part, `each` (samples, on the
- * device) holds the losses of the part. The device, s, `each` and comm are borrowed. Release with update_release. */
+ * device) holds the losses of the part. The device, s, `each` and comm are borrowed. With a comm, s has shares. Release with update_release. */
 int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct comm *comm, struct err *e);
 void update_release(struct update *u);
 uint64_t update_mask_bytes(const struct params *p);
-uint64_t update_lane_bytes(const struct params *p, int64_t range);                     /* device buffers for offloaded moments */
-uint64_t update_bytes(const struct params *p, int64_t parts, const struct comm *comm); /* gradients: the step's, and partial sums of the tree */
+uint64_t update_lane_bytes(const struct params *p, int64_t range); /* device buffers for offloaded moments */
+/* Gradients: the step's, and partial sums of the tree; and what the sums over several ranks need. */
+uint64_t update_bytes(const struct params *p, int64_t parts, int ranks);
 
 /* Take over the step counts of s after it was loaded. */
 void update_begin(struct update *u, const struct train_state *s);

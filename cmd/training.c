@@ -44,6 +44,7 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 		return -1;
 	printf("parameters\t%" PRId64 "\nsamples\t%" PRId64 "\nsteps\t%" PRId64 "\n", p.parameters, p.samples, p.steps);
 	printf("batch\t%" PRId64 "\naccumulate\t%" PRId64 "\n", o->batch, p.accumulate);
+	printf("ranks\t%" PRId64 "\ncomm_bytes\t%" PRIu64 "\n", p.ranks, p.comm);
 	printf("gflop_per_image\t%.6g\n", p.flops_per_sample * 1e-9);
 	printf("weights_bytes\t%" PRIu64 "\ngradients_bytes\t%" PRIu64 "\noptimizer_bytes\t%" PRIu64 "\n", p.weights, p.gradients, p.optimizer);
 	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations, p.scratch, p.batches);
@@ -58,7 +59,7 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 /* A batch is cut into at least as many parts as there are ranks. */
 static void cut_batch(struct train_options *o)
 {
-	int64_t n = comm_size(o->comm);
+	int64_t n = o->comm ? comm_size(o->comm) : o->ranks;
 
 	if (o->accumulate >= n || !o->accumulate) /* 0: auto, which is refused */
 		return;
@@ -97,7 +98,8 @@ void training_run(struct train_options *o, struct err *e)
 		training_catch_signals(o->program, grace);
 	if (join_ranks(&o->comm, ranks.timeout, e))
 		return;
-	if (comm_can_sum(o->comm, e)) {
+	o->ranks = plan && ranks.ranks ? ranks.ranks : 1;
+	if (comm_can_sum(o->comm ? comm_size(o->comm) : (int)o->ranks, e)) {
 		comm_close(o->comm);
 		return;
 	}

@@ -12,7 +12,7 @@
 struct comm {
 	const struct comm_engine *engine;
 	int rank, size;
-	double timeout, seconds;
+	double timeout, seconds, hidden;
 	uint64_t sent;
 	int failed, together, patient;
 	double *met;     /* (size) when the last exchange with each rank ended */
@@ -49,6 +49,16 @@ double comm_seconds(const struct comm *c)
 	return c ? c->seconds : 0;
 }
 
+double comm_exposed_seconds(const struct comm *c)
+{
+	return c ? c->seconds - c->hidden : 0;
+}
+
+void comm_count_hidden(struct comm *c, double seconds)
+{
+	c->hidden += seconds;
+}
+
 struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, struct err *e)
 {
 	struct comm *c = mem_zalloc(1, sizeof *c);
@@ -64,12 +74,11 @@ struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, 
 	return c;
 }
 
-int comm_can_sum(const struct comm *c, struct err *e)
+int comm_can_sum(int ranks, struct err *e)
 {
-	int n = comm_size(c);
-
-	return n & (n - 1) ? err_set(e, ERR_USAGE, "%d ranks: the number of ranks must be a power of two, so that their sums do not depend on it", n)
-	                   : 0;
+	return ranks & (ranks - 1)
+	           ? err_set(e, ERR_USAGE, "%d ranks: the number of ranks must be a power of two, so that their sums do not depend on it", ranks)
+	           : 0;
 }
 
 struct comm *comm_open(const char *engine_path, double timeout, struct err *e)
@@ -149,26 +158,26 @@ static int exchange(struct comm *c, int peer, const char *out, size_t out_bytes,
 	return 0;
 }
 
-/* A range of elements, and its halves by a bit of the rank. */
+/* A range of elements. */
 struct range {
 	int64_t lo, hi;
 };
 
-static struct range half_of(struct range r, int upper)
+int comm_place(int rank, int ranks)
 {
-	int64_t mid = r.lo + (r.hi - r.lo + 1) / 2;
+	int place = 0;
 
-	return upper ? (struct range){mid, r.hi} : (struct range){r.lo, mid};
+	for (int bit = 1; bit < ranks; bit *= 2)
+		place = 2 * place + (rank / bit & 1);
+	return place;
 }
 
-/* The range that `rank` holds after `levels` halvings of n elements. */
-static struct range range_at(int64_t n, int rank, int levels)
+/* The range that `rank` holds after `levels` halvings: the shares of the places that begin with the same bits. */
+static struct range range_at(int rank, int ranks, const int64_t *cut, int levels)
 {
-	struct range r = {0, n};
+	int span = ranks >> levels, first = comm_place(rank, ranks) / span * span;
 
-	for (int l = 0; l < levels; l++)
-		r = half_of(r, rank >> l & 1);
-	return r;
+	return (struct range){cut[first], cut[first + span]};
 }
 
 static size_t bytes_of(struct range r)
@@ -176,37 +185,110 @@ static size_t bytes_of(struct range r)
 	return (size_t)(r.hi - r.lo) * sizeof(float);
 }
 
-static int sum_ranks(struct comm *c, float *x, int64_t n, float *scratch, struct err *e)
+static int levels_of(int ranks)
 {
 	int levels = 0;
 
-	while (1 << levels < c->size)
+	while (1 << levels < ranks)
 		levels++;
-	for (int l = 0; l < levels; l++) {
-		struct range mine = range_at(n, c->rank, l + 1), other = half_of(range_at(n, c->rank, l), !(c->rank >> l & 1));
+	return levels;
+}
 
+/* At level l, `mine` is what a rank keeps of its range, and `other` what its partner keeps. */
+static void halves(int rank, int ranks, const int64_t *cut, int l, struct range *mine, struct range *other)
+{
+	*mine = range_at(rank, ranks, cut, l + 1);
+	*other = range_at(rank ^ (1 << l), ranks, cut, l + 1);
+}
+
+static int sum_shares(struct comm *c, float *x, const int64_t *cut, float *scratch, struct err *e)
+{
+	for (int l = 0; 1 << l < c->size; l++) {
+		struct range mine, other;
+
+		halves(c->rank, c->size, cut, l, &mine, &other);
 		if (exchange(c, c->rank ^ (1 << l), (char *)(x + other.lo), bytes_of(other), (char *)scratch, bytes_of(mine), e))
 			return -1;
 		for (int64_t i = 0; i < mine.hi - mine.lo; i++)
 			x[mine.lo + i] += scratch[i];
 	}
-	for (int l = levels - 1; l >= 0; l--) {
-		struct range mine = range_at(n, c->rank, l + 1), other = half_of(range_at(n, c->rank, l), !(c->rank >> l & 1));
+	return 0;
+}
 
+static int gather_shares(struct comm *c, float *x, const int64_t *cut, struct err *e)
+{
+	for (int l = levels_of(c->size) - 1; l >= 0; l--) {
+		struct range mine, other;
+
+		halves(c->rank, c->size, cut, l, &mine, &other);
 		if (exchange(c, c->rank ^ (1 << l), (char *)(x + mine.lo), bytes_of(mine), (char *)(x + other.lo), bytes_of(other), e))
 			return -1;
 	}
 	return 0;
 }
 
-int comm_sum(struct comm *c, float *x, int64_t n, float *scratch, struct err *e)
+int comm_sum_shares(struct comm *c, float *x, const int64_t *cut, float *scratch, struct err *e)
 {
 	double since = clock_seconds();
-	int rc = c ? sum_ranks(c, x, n, scratch, e) : 0;
+	int rc = c ? sum_shares(c, x, cut, scratch, e) : 0;
 
 	if (c)
 		c->seconds += clock_seconds() - since;
 	return rc;
+}
+
+int comm_gather_shares(struct comm *c, float *x, const int64_t *cut, struct err *e)
+{
+	double since = clock_seconds();
+	int rc = c ? gather_shares(c, x, cut, e) : 0;
+
+	if (c)
+		c->seconds += clock_seconds() - since;
+	return rc;
+}
+
+/* Equal shares of n elements. Caller frees with mem_free. */
+static int64_t *equal_cut(int ranks, int64_t n)
+{
+	int64_t *cut = mem_alloc(((size_t)ranks + 1) * sizeof *cut);
+
+	for (int p = 0; p <= ranks; p++)
+		cut[p] = n / ranks * p + n % ranks * p / ranks;
+	return cut;
+}
+
+int comm_sum(struct comm *c, float *x, int64_t n, float *scratch, struct err *e)
+{
+	int64_t *cut = equal_cut(comm_size(c), n);
+	int rc = comm_sum_shares(c, x, cut, scratch, e) || comm_gather_shares(c, x, cut, e) ? -1 : 0;
+
+	mem_free(cut);
+	return rc;
+}
+
+uint64_t comm_sum_shares_bytes(int rank, int ranks, const int64_t *cut)
+{
+	int p = comm_place(rank, ranks);
+
+	return sizeof(float) * (uint64_t)(cut[ranks] - cut[0] - (cut[p + 1] - cut[p]));
+}
+
+uint64_t comm_gather_shares_bytes(int rank, int ranks, const int64_t *cut)
+{
+	uint64_t bytes = 0;
+
+	for (int l = 0; 1 << l < ranks; l++)
+		bytes += bytes_of(range_at(rank, ranks, cut, l + 1));
+	return bytes;
+}
+
+uint64_t comm_sum_bytes(int rank, int ranks, int64_t n)
+{
+	int64_t *cut = equal_cut(ranks, n);
+	uint64_t bytes = comm_sum_shares_bytes(rank, ranks, cut) + comm_gather_shares_bytes(rank, ranks, cut);
+
+	mem_free(cut);
+	return bytes;
 }
 
 /* A binomial tree: at each level the ranks that have the bytes send them to as many that do not. */
@@ -230,6 +312,16 @@ static int gather_ranks(struct comm *c, char *all, size_t bytes, struct err *e)
 		if (exchange(c, r, NULL, 0, all + (size_t)r * bytes, bytes, e))
 			return -1;
 	return share_ranks(c, all, (size_t)c->size * bytes, e);
+}
+
+uint64_t comm_gather_bytes(int rank, int ranks, size_t bytes)
+{
+	uint64_t sent = rank ? bytes : 0;
+
+	for (int have = 1; have < ranks; have *= 2) /* as share_ranks does */
+		if (rank < have && rank + have < ranks)
+			sent += (uint64_t)ranks * bytes;
+	return sent;
 }
 
 int comm_gather(struct comm *c, void *all, size_t bytes, struct err *e)

@@ -7,7 +7,8 @@
 
 enum { COMM_ENGINE_VERSION = 2, COMM_ENGINE_WHY = 200 };
 
-/* Functions return 0, or -1 with the reason in why (COMM_ENGINE_WHY bytes). One thread calls them. */
+/* Functions return 0, or -1 with the reason in why (COMM_ENGINE_WHY bytes). One thread at a time calls them, which need not be the one
+ * that called start (comm/background.h). */
 struct comm_engine {
 	int version; /* COMM_ENGINE_VERSION */
 	const char *name;

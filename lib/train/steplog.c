@@ -174,8 +174,10 @@ void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 	json_object_set_new(o, "optimizer_s", jsonio_real(r->optimizer_s));
 	if (r->o->comm) {
 		json_object_set_new(o, "comm_s", jsonio_real(comm_seconds(r->o->comm) - r->comm_s));
+		json_object_set_new(o, "comm_exposed_s", jsonio_real(comm_exposed_seconds(r->o->comm) - r->comm_exposed_s));
 		json_object_set_new(o, "comm_bytes", json_integer((json_int_t)(comm_sent(r->o->comm) - r->comm_bytes)));
 		r->comm_s = comm_seconds(r->o->comm);
+		r->comm_exposed_s = comm_exposed_seconds(r->o->comm);
 		r->comm_bytes = comm_sent(r->o->comm);
 		log_ranks(r, o);
 	}

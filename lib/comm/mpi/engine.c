@@ -24,7 +24,15 @@ static int failed(int code, char *why)
 
 static int start(int *rank, int *size, char *why)
 {
-	if (failed(MPI_Init(NULL, NULL), why) || failed(MPI_Comm_dup(MPI_COMM_WORLD, &ranks), why))
+	int threads = MPI_THREAD_SINGLE;
+
+	if (failed(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &threads), why))
+		return -1;
+	if (threads < MPI_THREAD_SERIALIZED) {
+		snprintf(why, COMM_ENGINE_WHY, "this build of MPI allows calls from one thread only");
+		return -1;
+	}
+	if (failed(MPI_Comm_dup(MPI_COMM_WORLD, &ranks), why))
 		return -1;
 	MPI_Comm_set_errhandler(ranks, MPI_ERRORS_RETURN);
 	return failed(MPI_Comm_rank(ranks, rank), why) || failed(MPI_Comm_size(ranks, size), why) ? -1 : 0;

@@ -22,7 +22,7 @@ void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Refuse to write binary data to a terminal: ERR_USAGE, with `way_out` in the message, if path is "-" and stdout is a terminal; otherwise 0.
- * path may be NULL. */
+ * path may be NULL. Not for one of several ranks, which mpirun gives a terminal of its own. */
 int cmd_binary(const char *path, const char *way_out, struct err *e);
 
 /* End a program; main() ends with `return cmd_end(&e)`. Prints the error if one is set, closes stdout and checks it (full disk: exit 74;

@@ -3,12 +3,18 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "inspect/pin.h"
 #include "inspect/verify.h"
 
-static int complete, verbose;
+static int complete, pinned, verbose;
 
 static const struct option options[] = {
-    {.name = "--complete", .letter = 'c', .value = &complete, .help = "report absent and unfinished parts as problems, too", OPTION_ALWAYS},
+    {.name = "--complete",
+     .letter = 'c',
+     .value = &complete,
+     .help = "report absent and unfinished parts as problems, too",
+     .when = {{USE_AGAINST, "--pinned"}}},
+    {.name = "--pinned", .value = &pinned, .help = "FILE is a table of ddm-info --pin: report everything that is not what it pins", OPTION_ALWAYS},
     {.name = "--verbose", .letter = 'v', .value = &verbose, .help = "also print the name of everything without a problem", OPTION_ALWAYS},
     {0},
 };
@@ -53,6 +59,6 @@ int main(int argc, char **argv)
 	    .complete = complete, .problem = problem, .sound = verbose ? sound : NULL, .arg = &first, .progress = verbose ? NULL : &show};
 
 	for (int i = 1; i <= n; i++)
-		verify_path(argv[i], &o);
+		pinned ? pin_verify(argv[i], &o) : verify_path(argv[i], &o);
 	return cmd_end(&first);
 }

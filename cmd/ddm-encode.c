@@ -3,12 +3,14 @@
 
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
+#include "cmd/ranks.h"
 #include "core/pool.h"
 #include "metric/encodejob.h"
 
 static struct encode_request request;
 static const char *device_name;
 static int64_t threads;
+static struct rank_request ranks;
 static int quiet;
 
 static const struct option options[] = {
@@ -16,6 +18,7 @@ static const struct option options[] = {
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N", OPTION_ALWAYS},
     {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads",
      .said = "default: all processors that it may use", OPTION_ALWAYS},
+    RANK_ROWS(ranks),
     OPTION_GROUP("Reading and output"),
     {"--quiet", 'q', OPTION_FLAG, .value = &quiet, .help = "no report on stderr", OPTION_ALWAYS},
     {0},
@@ -56,15 +59,17 @@ static void say_report(const struct encode_report *r)
 
 static void encode(struct err *e)
 {
-	const struct encode_hooks hooks = {.say = quiet ? NULL : say, .warn = warn, .progress = cmd_progress()};
+	const struct encode_hooks first = {.say = quiet ? NULL : say, .warn = warn, .progress = cmd_progress()};
+	const struct encode_hooks hooks = comm_rank(request.comm) ? (struct encode_hooks){0} : first;
 	struct encodejob *w = encodejob_new(&request, &hooks, e);
 	struct encode_report report = {0};
 	struct pool *pool = NULL;
 	struct device *device = NULL;
 
-	if (w && (encodejob_makes_features(w) || !cmd_binary(request.out, "-o FILE.tar or a pipe", e)) && (pool = pool_new((int)threads, e)) &&
-	    (device = open_device(device_name, pool, e))) {
-		cmd_catch_signals();
+	if (w && (launched_ranks() > 1 || encodejob_makes_features(w) || !cmd_binary(request.out, "-o FILE.tar or a pipe", e)) &&
+	    (pool = pool_new((int)threads, e)))
+		device = open_device(device_name, pool, e);
+	if (!comm_agree(request.comm, device ? 0 : -1, e)) {
 		encodejob_run(w, device, &report, e);
 		say_report(&report);
 	}
@@ -81,6 +86,11 @@ int main(int argc, char **argv)
 	request.sources = cmd_start(&program, argc, argv, 1, -1);
 	request.source = (const char *const *)argv + 1;
 	request.spool = getenv("TMPDIR");
-	encode(&e);
-	return cmd_end(&e);
+	if (ranks.ranks > 1 && cmd_binary(request.out, "-o FILE.tar or a pipe", &e)) /* the ranks cannot tell */
+		return cmd_end(&e);
+	start_ranks(ranks.ranks, threads == 0);
+	cmd_catch_signals();
+	if (!join_ranks(&request.comm, ranks.timeout, &e))
+		encode(&e);
+	return end_ranks(request.comm, &e);
 }

@@ -9,25 +9,34 @@
 #include "core/str.h"
 #include "file/fileio.h"
 #include "inspect/describe.h"
+#include "inspect/pin.h"
 #include "inspect/samplediff.h"
 #include "inspect/trail.h"
 
-static int as_json, diff, trace;
+static int as_json, diff, pin, trace;
 static struct facts_options want;
 
 static const struct option options[] = {
     {.name = "--check",
      .value = &want.check,
      .help = "read everything and verify it: hashes, end marks, numbers, pixels",
-     .when = {{USE_AGAINST, "--diff"}},
+     .when = {{USE_AGAINST, "--diff --pin"}},
      .was = "-c"},
     {.name = "--diff", .value = &diff, .help = "compare two sets of samples by key; exit with 1 if they differ", OPTION_ALWAYS},
+    {.name = "--pin",
+     .value = &pin,
+     .help = "print a table of the operands' hashes, for ddm-check --pinned",
+     .when = {{USE_AGAINST, "--diff --trace"}}},
     {.name = "--trace",
      .value = &trace,
      .help = "follow a picture of ddm-sample back to its sources: FILE [NUMBER] [PLACE...]",
      .when = {{USE_AGAINST, "--diff --check"}}},
-    {.name = "--full", .letter = 'f', .value = &want.full, .help = "list all tensors, arrays, keys, shards; whole hashes", OPTION_ALWAYS},
-    {.name = "--json", .letter = 'j', .value = &as_json, .help = "print one line of JSON an operand", OPTION_ALWAYS},
+    {.name = "--full",
+     .letter = 'f',
+     .value = &want.full,
+     .help = "list all tensors, arrays, keys, shards; whole hashes",
+     .when = {{USE_AGAINST, "--pin"}}},
+    {.name = "--json", .letter = 'j', .value = &as_json, .help = "print one line of JSON an operand", .when = {{USE_AGAINST, "--pin"}}},
     {0},
 };
 
@@ -114,6 +123,10 @@ int main(int argc, char **argv)
 
 	if (diff)
 		return compare(n, argv + 1);
+	if (pin) {
+		pin_write((const char *const *)(argv + 1), n, &first);
+		return cmd_end(&first);
+	}
 	if (trace)
 		return follow(n, argv + 1);
 	for (int i = 1; i <= n; i++) {

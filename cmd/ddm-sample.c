@@ -6,13 +6,14 @@
 #include "sample/sample.h"
 
 static struct sample_request request;
-static struct rank_request of_ranks = {1, 600};
+static struct rank_request ranks;
 static const char *device_name;
 static int64_t threads;
 static int profile, quiet;
 
 static const struct option options[] = {
     OPTION_GROUP("Machine and output"),
+    RANK_ROWS(ranks),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
      .said = "default: all processors that it may use", OPTION_ALWAYS},
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N: where to compute",
@@ -22,8 +23,7 @@ static const struct option options[] = {
     {0},
 };
 
-static const struct option_table tables[] = {
-    {sample_options, &request}, {sample_output_options, &request}, {sample_machine_options, &request}, {rank_options, &of_ranks}, {0}};
+static const struct option_table tables[] = {{sample_options, &request}, {sample_output_options, &request}, {sample_machine_options, &request}, {0}};
 
 static const struct program program = {
     .name = "ddm-sample",
@@ -54,9 +54,6 @@ static void sample(struct err *e)
 	struct pool *pool = NULL;
 	struct device *device = NULL;
 
-	if (cmd_binary(request.out, "-o FILE.png, -o FILE.tar, -o DIR/ or a pipe takes pictures", e) ||
-	    cmd_binary(request.grid, "--grid FILE.png", e))
-		return;
 	s = sampling_new(&request, &hooks, e);
 	if (s && (pool = pool_new((int)threads, e)))
 		device = open_device(device_name, pool, e);
@@ -77,8 +74,11 @@ int main(int argc, char **argv)
 	request.model = argv[1];
 	if (!request.out && !request.grid)
 		request.out = "-";
-	start_ranks(of_ranks.ranks, threads == 0);
-	if (join_ranks(&request.comm, of_ranks.timeout, &e))
+	if (launched_ranks() == 1 && (cmd_binary(request.out, "-o FILE.png, -o FILE.tar, -o DIR/ or a pipe takes pictures", &e) ||
+	                              cmd_binary(request.grid, "--grid FILE.png", &e)))
+		return cmd_end(&e);
+	start_ranks(ranks.ranks, threads == 0);
+	if (join_ranks(&request.comm, ranks.timeout, &e))
 		return cmd_end(&e);
 	sample(&e);
 	return end_ranks(request.comm, &e);

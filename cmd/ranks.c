@@ -17,17 +17,6 @@
 
 extern char **environ;
 
-#define REQUEST(member) OPTION_FIELD(struct rank_request, member)
-
-const struct option rank_options[] = {
-    OPTION_GROUP("Machine and output"),
-    {"--ranks", .type = OPTION_INT, REQUEST(ranks), .lo = 1, .hi = 4096, .arg = "N", .preset = "1",
-     .help = "processes of this machine that share the work, started by mpirun", OPTION_ALWAYS},
-    {"--comm-timeout", .type = OPTION_REAL, REQUEST(timeout), .lo = 1, .hi = 1e6, .arg = "SECONDS", .preset = "600",
-     .help = "how long a rank may take to answer before the others end", OPTION_ALWAYS},
-    {0},
-};
-
 int launched_ranks(void)
 {
 	static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};

@@ -1,4 +1,4 @@
-/* How the ranks of one training or sampling are started: by mpirun or srun, or by this process, which then calls mpirun. */
+/* How the ranks that share a work are started: by mpirun or srun, or by this process, which then calls mpirun. */
 #ifndef DDM_CMD_RANKS_H
 #define DDM_CMD_RANKS_H
 
@@ -18,12 +18,18 @@ int launch_ranks(int ranks, int bound, struct err *e);
 /* The path of an engine, "mpi-engine.so". Caller frees with mem_free. */
 char *engine_path(const char *name);
 
-/* The options of a program whose ranks may be of any number, and what they fill. */
+/* What a program is told of its ranks, and the two rows of its table of options that fill such a variable. */
 struct rank_request {
-	int64_t ranks;
+	int64_t ranks;  /* 0: as many as were started together with this process */
 	double timeout; /* seconds */
 };
-extern const struct option rank_options[];
+/* clang-format off */
+#define RANK_ROWS(variable) \
+	{"--ranks", .type = OPTION_INT, .value = &(variable).ranks, .lo = 1, .hi = 4096, .arg = "N", \
+	 .help = "processes of this machine that share the work, started by mpirun", OPTION_ALWAYS}, \
+	{"--comm-timeout", .type = OPTION_REAL, .value = &(variable).timeout, .lo = 1, .hi = 1e6, .arg = "SECONDS", .preset = "600", \
+	 .help = "how long a rank may take to answer before the others end", OPTION_ALWAYS}
+/* clang-format on */
 
 /* With --ranks above 1: run the command on so many ranks, wait and exit with their status. Ends the process on failure. */
 void start_ranks(int64_t ranks, int bound);

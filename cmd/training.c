@@ -11,9 +11,10 @@
 #include "core/mem.h"
 #include "data/operand.h"
 
-static int64_t threads, ranks;
+static int64_t threads;
+static struct rank_request ranks;
 static double grace, max_time; /* seconds; 0: no limit */
-static double timeout, hang_timeout;
+static double hang_timeout;
 static const char *device_name;
 static int plan, quiet;
 
@@ -28,10 +29,7 @@ const struct option training_options[] = {
     OPTION_GROUP("Machine"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
      .said = "default: all processors that it may use", OPTION_ALWAYS},
-    {"--ranks", .type = OPTION_INT, .value = &ranks, .lo = 1, .hi = 4096, .arg = "N",
-     .help = "processes of this machine that train together, started by mpirun; a power of two", OPTION_ALWAYS},
-    {"--comm-timeout", .type = OPTION_REAL, .value = &timeout, .lo = 1, .hi = 1e6, .arg = "SECONDS", .preset = "600",
-     .help = "how long a rank may take to answer before the others end", OPTION_ALWAYS},
+    RANK_ROWS(ranks),
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N: where to compute",
      OPTION_ALWAYS},
     OPTION_GROUP("Output"),
@@ -48,6 +46,7 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 		return -1;
 	printf("parameters\t%" PRId64 "\nsamples\t%" PRId64 "\nsteps\t%" PRId64 "\n", p.parameters, p.samples, p.steps);
 	printf("batch\t%" PRId64 "\naccumulate\t%" PRId64 "\n", o->batch, p.accumulate);
+	printf("ranks\t%" PRId64 "\ncomm_bytes\t%" PRIu64 "\n", p.ranks, p.comm);
 	printf("gflop_per_image\t%.6g\n", p.flops_per_sample * 1e-9);
 	printf("weights_bytes\t%" PRIu64 "\ngradients_bytes\t%" PRIu64 "\noptimizer_bytes\t%" PRIu64 "\n", p.weights, p.gradients, p.optimizer);
 	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations, p.scratch, p.batches);
@@ -62,7 +61,7 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 /* A batch is cut into at least as many parts as there are ranks. */
 static void cut_batch(struct train_options *o)
 {
-	int64_t n = comm_size(o->comm);
+	int64_t n = o->comm ? comm_size(o->comm) : o->ranks;
 
 	if (o->accumulate >= n || !o->accumulate) /* 0: auto, which is refused */
 		return;
@@ -99,12 +98,13 @@ void training_run(struct train_options *o, struct err *e)
 	hooks.hang_timeout = hang_timeout;
 	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
 	if (!plan)
-		start_ranks(ranks, threads == 0);
+		start_ranks(ranks.ranks, threads == 0);
 	if (!plan) /* before it joins the others, which can take seconds */
 		training_catch_signals(o->program, grace);
-	if (join_ranks(&o->comm, timeout, e))
+	if (join_ranks(&o->comm, ranks.timeout, e))
 		goto out;
-	if (comm_can_sum(o->comm, e)) {
+	o->ranks = plan && ranks.ranks ? ranks.ranks : 1;
+	if (comm_can_sum(o->comm ? comm_size(o->comm) : (int)o->ranks, e)) {
 		comm_close(o->comm);
 		goto out;
 	}
@@ -112,7 +112,7 @@ void training_run(struct train_options *o, struct err *e)
 	o->device_engine = engine;
 	if (comm_rank(o->comm))
 		hooks.step = NULL, hooks.tick = NULL, hooks.say = NULL;
-	if (!comm_place(o->comm, &place, e))
+	if (!comm_local_rank(o->comm, &place, e))
 		train(o, place, &hooks, e);
 	leave_ranks(o->comm, e);
 out:

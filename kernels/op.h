@@ -215,8 +215,9 @@ struct op_attr {
  *
  * The optimizer's passes, over flat arenas of n elements; kernels/optimizer.h names the elements of plan, status and coef, vectors of
  * DT_F64.
- * SUMSQ       y [1] = sum of x^2, y of DT_F64; x [n]. Chunks of fixed length, added in order. NaN and infinity propagate.
- * TOTAL       y [1] = y (0 where anew) + sum of x [n] in index order, y of DT_F64.
+ * SUMSQ       y [1] = sum of x^2, y of DT_F64; x [n]. Chunks of SUMSQ_CHUNK elements (kernels/optimizer.h), added in order. NaN and infinity
+ *             propagate. y [n / SUMSQ_CHUNK, rounded up]: the sum of each chunk; TOTAL of them has the same bits as y [1]
+ * TOTAL       y [1] = y (0 where anew) + sum of x [n] in index order, y of DT_F64, x also of DT_F64.
  * RATES       ins sumsq [1], loss [1], plan; outs coef, status (also read): tests whether the loss and the gradient are finite, and computes
  *             the coefficients of the passes that follow.
  * ADAMW       ins coef, g [n], mask [n / DECAY_RUN, rounded up]: one value per DECAY_RUN elements; outs p, m, v, ema [n], also read, rounded?

@@ -8,7 +8,7 @@
 #include "kernels/device.h"
 #include "kernels/real.h"
 
-enum { CHUNK = 16384, LANES = 16 };
+enum { CHUNK = SUMSQ_CHUNK, LANES = 16 };
 
 static int64_t chunks(int64_t n)
 {
@@ -130,6 +130,12 @@ static void rates_run(const struct op_call *c)
 	coef[COEF_AVERAGE] = go ? plan[PLAN_LR] * plan[PLAN_LR] / status[STATUS_LR_SQUARES] : 0;
 }
 
+/* Where the chunks' sums go: to y itself, if they are what is wanted. Of one chunk both are the same. */
+static double *partial_sums(const struct op_call *c)
+{
+	return c->out[0].shape[0] > 1 ? c->out[0].data : c->scratch;
+}
+
 static void sumsq_chunk(void *arg, int64_t task, int worker)
 {
 	const struct op_call *c = arg;
@@ -145,7 +151,7 @@ static void sumsq_chunk(void *arg, int64_t task, int worker)
 		sum += lane[k];
 	for (; i < n; i++)
 		sum += (double)x[i] * (double)x[i];
-	((double *)c->scratch)[task] = sum;
+	partial_sums(c)[task] = sum;
 }
 
 static void sumsq_run(const struct op_call *c)
@@ -155,6 +161,8 @@ static void sumsq_run(const struct op_call *c)
 	double sum = 0;
 
 	pool_run(c->pool, n, sumsq_chunk, (void *)(uintptr_t)c);
+	if (c->out[0].shape[0] > 1)
+		return;
 	for (int64_t i = 0; i < n; i++)
 		sum += partial[i];
 	*(double *)c->out[0].data = sum;
@@ -168,11 +176,11 @@ static size_t sumsq_scratch(const struct op_call *c, int workers)
 
 static void total_run(const struct op_call *c)
 {
-	const real *x = c->in[0].data;
+	const struct array *a = &c->in[0];
 	double *y = c->out[0].data, sum = c->attr.total.anew ? 0 : *y;
 
-	for (int64_t i = 0; i < c->in[0].shape[0]; i++)
-		sum += (double)x[i * c->in[0].stride[0]];
+	for (int64_t i = 0; i < a->shape[0]; i++)
+		sum += a->dtype == DT_F64 ? ((const double *)a->data)[i * a->stride[0]] : (double)((const real *)a->data)[i * a->stride[0]];
 	*y = sum;
 }
 

@@ -5,7 +5,7 @@ extern "C" {
 #include "kernels/optimizer.h"
 }
 
-enum { CHUNK = 16384 };
+enum { CHUNK = SUMSQ_CHUNK };
 
 /* Pass one: a block sums a chunk in double into part[chunk]. */
 static __global__ void sumsq_chunks(int64_t n, const float *x, double *part)
@@ -45,17 +45,24 @@ static size_t sumsq_scratch(const struct op_call *c, int workers)
 static void sumsq_run(const struct op_call *c)
 {
 	int64_t n = c->in[0].shape[0], chunks = (n + CHUNK - 1) / CHUNK;
-	double *part = (double *)c->scratch;
+	int whole = c->out[0].shape[0] <= 1;
+	double *part = (double *)(whole ? c->scratch : c->out[0].data);
 
 	if (chunks)
 		LAUNCH(c, sumsq_chunks, (unsigned)(chunks < 1 << 20 ? chunks : 1 << 20), BLOCK, n, (const float *)c->in[0].data, part);
-	LAUNCH(c, sum_parts, 1, BLOCK, chunks, part, (int64_t)1, (double *)c->out[0].data, 1);
+	if (whole)
+		LAUNCH(c, sum_parts, 1, BLOCK, chunks, part, (int64_t)1, (double *)c->out[0].data, 1);
 }
 
 static void total_run(const struct op_call *c)
 {
-	LAUNCH(c, sum_parts, 1, BLOCK, c->in[0].shape[0], (const float *)c->in[0].data, c->in[0].stride[0], (double *)c->out[0].data,
-	       c->attr.total.anew);
+	const struct array *x = &c->in[0];
+	double *y = (double *)c->out[0].data;
+
+	if (x->dtype == DT_F64)
+		LAUNCH(c, sum_parts, 1, BLOCK, x->shape[0], (const double *)x->data, x->stride[0], y, c->attr.total.anew);
+	else
+		LAUNCH(c, sum_parts, 1, BLOCK, x->shape[0], (const float *)x->data, x->stride[0], y, c->attr.total.anew);
 }
 
 static __global__ void rates(const double *sumsq, const double *loss, const double *plan, double *coef, double *status)

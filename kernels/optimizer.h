@@ -20,6 +20,9 @@
 /* Number of consecutive parameters that share an element of ADAMW's mask. */
 enum { DECAY_RUN = 16 };
 
+/* Number of elements whose squares SUMSQ adds up before it adds the chunks' sums. */
+enum { SUMSQ_CHUNK = 16384 };
+
 /* From the host, for one step. clip 0: none. */
 enum { PLAN_LR, PLAN_BETA1, PLAN_BETA2, PLAN_EPS, PLAN_DECAY, PLAN_EMA, PLAN_CLIP, PLAN_COUNT };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cluster/points.h"
+#include "core/extends.h"
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
@@ -31,7 +32,19 @@ static int read_distance(struct kmeans *m, const char *path, const json_t *facts
 	return 0;
 }
 
-int centroids_load(struct kmeans *m, char hash[65], const char *path, const struct featureset *f, int is_network, int64_t k, struct err *e)
+static int read_past(struct centroids_past *past, const json_t *facts, const char *side, struct err *e)
+{
+	const char *partition = "";
+
+	if (jsonio_str(facts, "partition", 0, &partition, side, e) || extends_load(&past->extends, facts, side, e))
+		return -1;
+	if (strlen(partition) < sizeof past->partition)
+		memcpy(past->partition, partition, strlen(partition) + 1);
+	return 0;
+}
+
+int centroids_load(struct kmeans *m, char hash[65], struct centroids_past *past, const char *path, const struct featureset *f, int is_network,
+                   int64_t k, struct err *e)
 {
 	char *side = str_new("%s.json", path);
 	const char *name = NULL, *network;
@@ -69,6 +82,8 @@ int centroids_load(struct kmeans *m, char hash[65], const char *path, const stru
 				             (long long)(i % a.shape[1]));
 		if (!rc)
 			rc = read_distance(m, path, facts, side, e);
+		if (!rc && past && facts)
+			rc = read_past(past, facts, side, e);
 		offset = json_object_get(facts, "offset");
 		for (int c = 0; c < m->k && offset; c++)
 			m->offset[c] = (float)json_number_value(json_array_get(offset, (size_t)c));

@@ -9,6 +9,7 @@
 #include "cluster/features.h"
 #include "cluster/randomshares.h"
 #include "cluster/soft.h"
+#include "core/extends.h"
 #include "core/mem.h"
 #include "data/partition.h"
 #include "file/claim.h"
@@ -31,6 +32,12 @@ static int check_request(const struct cluster_request *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--seeds needs clusters that are fitted to features");
 	if (r->distance && (r->by || blind || r->centroids))
 		return err_set(e, ERR_USAGE, "--distance is of features, and --centroids has its own");
+	if (r->extend && (r->by || r->rate || blind || r->centroids || r->fine || r->balance > 0 || r->soft || r->seeds || r->distance ||
+	                  r->method != METHOD_KMEANS))
+		return err_set(e, ERR_USAGE,
+		               "--extend adds clusters of k-means to given centroids: it cannot be combined with other ways to cluster");
+	if (r->keep && !r->extend)
+		return err_set(e, ERR_USAGE, "--keep needs --extend");
 	if (r->by || r->rate)
 		return 0;
 	if (!r->k && !r->centroids && !r->like)
@@ -95,7 +102,7 @@ static int read_samples(struct clustering *c, struct err *e)
 	return 0;
 }
 
-static void new_parts(struct clustering *c)
+void clustering_new_parts(struct clustering *c)
 {
 	for (int h = 0; h < 2; h++) {
 		c->cluster[h] = mem_zalloc((size_t)c->f.count[h], sizeof *c->cluster[h]);
@@ -118,7 +125,7 @@ static int partition_by_fact(struct clustering *c, struct err *e)
 	if (!rc && r->k && r->k != c->m.k)
 		rc = err_set(e, ERR_USAGE, "-k %lld, but --by %s makes %d clusters", (long long)r->k, r->by, c->m.k);
 	if (!rc)
-		new_parts(c);
+		clustering_new_parts(c);
 	for (int64_t i = 0; i < c->f.n && !rc; i++)
 		c->cluster[c->f.held[i]][c->f.row[i]] = cluster[i];
 	partition_of_names(c->partition, r->by, c->names);
@@ -163,7 +170,7 @@ static int partition_at_random(struct clustering *c, struct err *e)
 
 	if (random_shares(r->like, r->k, r->soft > 0, &c->m.k, &c->share, c->like_hash, e))
 		return -1;
-	new_parts(c);
+	clustering_new_parts(c);
 	for (int64_t i = 0; i < c->f.n; i++)
 		c->cluster[c->f.held[i]][c->f.row[i]] = kmeans_random(c->f.key[i], c->share, c->m.k, r->seed);
 	partition_of_shares(c->partition, c->share, c->m.k, r->seed);
@@ -171,7 +178,7 @@ static int partition_at_random(struct clustering *c, struct err *e)
 }
 
 /* The choice of device depends only on sizes, so the same samples are always clustered on the same device. */
-static int find_device(struct clustering *c, struct err *e)
+int clustering_find_device(struct clustering *c, struct err *e)
 {
 	const struct cluster_request *r = c->r;
 	double k = r->centroids ? (double)c->m.k : (double)(r->fine > r->k ? r->fine : r->k);
@@ -236,16 +243,18 @@ double clustering_memberships(const struct clustering *c)
 static int partition_by_features(struct clustering *c, struct err *e)
 {
 	const struct cluster_request *r = c->r;
+	struct centroids_past past = {0};
 	int rc = 0;
 
 	if (r->centroids)
-		rc = centroids_load(&c->m, c->centroids_hash, r->centroids, &c->f, r->network != NULL, r->k, e) ||
+		rc = centroids_load(&c->m, c->centroids_hash, &past, r->centroids, &c->f, r->network != NULL, r->k, e) ||
 		             (c->m.cosine && featureset_unit(&c->f, r->pool, e))
 		         ? -1
 		         : 0;
-	if (rc || find_device(c, e))
+	c->extends = past.extends;
+	if (rc || clustering_find_device(c, e))
 		return -1;
-	new_parts(c);
+	clustering_new_parts(c);
 	if (!r->centroids && fit(c, e))
 		return -1;
 	for (int h = !r->centroids; h < 2 && !rc; h++)
@@ -254,6 +263,8 @@ static int partition_by_features(struct clustering *c, struct err *e)
 	partition_of_centroids(c->partition, c->m.centroids, c->m.offset, c->m.k, c->m.d, c->f.name);
 	if (c->m.cosine)
 		partition_of_cosine(c->partition);
+	if (c->extends)
+		partition_of_extension(c->partition, extends_last(c->extends));
 	if (!r->centroids && r->method != METHOD_KMEANS)
 		partition_of_method(c->partition, cluster_method_names[r->method], c->samples_hash);
 	if (r->soft && !rc)
@@ -268,6 +279,7 @@ static int partition(struct clustering *c, struct err *e)
 	if (r->rate                  ? clustering_take_rated(c, e)
 	    : r->by                  ? partition_by_fact(c, e)
 	    : clustering_is_blind(r) ? partition_at_random(c, e)
+	    : r->extend              ? clustering_extend(c, e)
 	                             : partition_by_features(c, e))
 		return -1;
 	c->held = mem_zalloc((size_t)c->m.k, sizeof *c->held);
@@ -301,7 +313,9 @@ static void fill_report(struct cluster_report *report, struct clustering *c)
 	                                  .away = c->fit.away,
 	                                  .settled = !c->fit.cluster || c->fit.settled,
 	                                  .residual = c->fit.residual,
-	                                  .gpu = c->gpu ? c->gpu->name : NULL};
+	                                  .gpu = c->gpu ? c->gpu->name : NULL,
+	                                  .old_k = c->old.k,
+	                                  .kept = c->keeps};
 	if (r->balance > 0)
 		report->crowded = c->q.largest * (double)c->f.count[0] > (double)kmeans_room(r->balance, c->f.count[0], c->m.k) + .5;
 	if (report->features && c->q.sizes) {
@@ -344,6 +358,9 @@ static void clustering_release(struct clustering *c)
 	json_decref(c->names);
 	samples_close(c->samples);
 	assignment_release(&c->rated);
+	assignment_release(&c->kept);
+	kmeans_release(&c->old);
+	json_decref(c->extends);
 	tsv_free(c->against);
 	mem_free(c->held);
 	mem_free(c->share);

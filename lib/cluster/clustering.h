@@ -25,6 +25,8 @@ struct cluster_request {
 	double holdout;               /* fraction of the samples to hold out */
 	int holdout_by;               /* index in cluster_holdouts */
 	const char *centroids, *like; /* NULL, or: a .npy of centroids to assign to; an assignment whose shares a random partition copies */
+	const char *extend, *keep;    /* NULL, or: a .npy of centroids that stay, while more are fitted; the assignment of samples that stay in
+	                               * its clusters. Every other sample goes to the nearest of all centroids */
 	const char *rate;             /* NULL, or an assignment that is measured in place of clustering; no table is written */
 	int64_t silhouette;           /* most training samples in the silhouette; 0: all */
 	int64_t seeds;                /* 0, or cluster with that many seeds, seed, seed + 1, ..., and measure how the results agree */
@@ -77,6 +79,8 @@ struct cluster_report {
 	struct cluster_agreement seeds, labels;
 	double memberships;  /* mean number of clusters of a training sample */
 	double largest;      /* share of the largest cluster */
+	int64_t kept;        /* samples that `keep` names */
+	int old_k;           /* clusters that were extended; 0: none */
 	int crowded;         /* 1: a cluster exceeds the requested balance, because too many samples are equal */
 	int64_t micro, away; /* this and the next two as in struct method_fit; 0, 0, 1, 0 where no method ran */
 	int settled;

@@ -15,6 +15,13 @@
 
 enum { SHEET_ROWS = 256, SHEET_COLUMNS = 16, SHEET_CELL = 64 };
 
+static void put_partition(struct stamp *s, const struct clustering *c)
+{
+	stamp_text(s, "partition", c->partition);
+	if (c->extends)
+		stamp_json(s, "extends", json_incref(c->extends));
+}
+
 static int write_centroids(const struct clustering *c, struct err *e)
 {
 	int64_t shape[2] = {c->m.k, c->m.d};
@@ -30,6 +37,7 @@ static int write_centroids(const struct clustering *c, struct err *e)
 	}
 	stamp_json(s, "offset", offset);
 	stamp_json(s, "sizes", sizes);
+	put_partition(s, c);
 	npy_encode(&npy, NPY_F4, 2, shape, c->m.centroids);
 	rc = stamp_sidecar_of(s, path, hash64(npy.p, npy.len), e) || commit_bytes(path, npy.p, npy.len, e) ? -1 : 0;
 	str_release(&npy);
@@ -175,7 +183,7 @@ static int write_table(const struct clustering *c, struct err *e)
 	struct tsv_writer *t;
 	int rc;
 
-	stamp_text(s, "partition", c->partition);
+	put_partition(s, c);
 	if (c->names)
 		stamp_json(s, "cluster_names", json_incref(c->names));
 	t = tsv_create(c->r->out, columns, c->names || c->r->soft ? 6 : 5, s, e);

@@ -23,6 +23,11 @@ struct clustering {
 	float *distance[2];      /* [f.count] */
 	int32_t *further[2];     /* (f.count, soft - 1) with --soft; else NULL */
 	struct assignment rated; /* with --rate; else zero */
+	struct kmeans old;       /* with --extend, the centroids that stay; else zero, as the next three */
+	struct assignment kept;  /* of --keep */
+	int64_t keeps;           /* samples that it names */
+	char extend_hash[65];    /* of the centroids */
+	json_t *extends;         /* the partitions that this one extends, also if it is that of --centroids; NULL: none */
 	struct tsv *against;     /* with --against of a table; else NULL */
 	int against_column;
 	struct cluster_agreement seeds, labels; /* with --seeds, --against */
@@ -40,6 +45,13 @@ double clustering_memberships(const struct clustering *c);
 
 /* The options of the method, and its seed. */
 struct method_options clustering_method(const struct clustering *c, uint64_t seed);
+
+/* Make room for the clusters of the two parts, and choose the device of k-means. */
+void clustering_new_parts(struct clustering *c);
+int clustering_find_device(struct clustering *c, struct err *e);
+
+/* With --extend, make the clusters. The features of the samples are read. */
+int clustering_extend(struct clustering *c, struct err *e);
 
 /* With --rate, take the clusters of the assignment in place of fitting any. */
 int clustering_open_rated(struct clustering *c, struct err *e);

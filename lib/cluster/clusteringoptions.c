@@ -85,6 +85,14 @@ const struct option cluster_options[] = {
     OPTION_GROUP("Clustering"),
     {"--centroids", .type = OPTION_TEXT, REQUEST(centroids), .arg = "FILE", .help = "assign to the centroids in FILE instead of fitting",
      .when = {{USE_AGAINST, "--by --rate"}}, .stamp = STAMP_OTHERWISE},
+    {"--extend", .type = OPTION_TEXT, REQUEST(extend), .arg = "FILE",
+     .help = "keep the centroids in FILE, and add new clusters up to K for samples far from them",
+     .when = {{USE_AGAINST, "--by --rate --centroids --features=random --fine --balance --soft"},
+              {USE_NEEDS, "--method=kmeans"},
+              {USE_NEEDS, "--distance=l2"}},
+     .stamp = STAMP_OTHERWISE},
+    {"--keep", .type = OPTION_TEXT, REQUEST(keep), .arg = "FILE", .help = "samples in this assignment keep their clusters",
+     .when = {{USE_NEEDS, "--extend"}}, .stamp = STAMP_OTHERWISE},
     {"--centroids-out", .type = OPTION_TEXT, REQUEST(centroids_out), .arg = "FILE", .help = "write the centroids as .npy",
      .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
     {"--like", .type = OPTION_TEXT, REQUEST(like), .arg = "FILE", .help = "with random: number and shares of clusters as in this assignment",
@@ -124,7 +132,7 @@ const struct option cluster_options[] = {
     {"--silhouette", .type = OPTION_INT, REQUEST(silhouette), .lo = 0, .hi = 1e9, .arg = "N", .preset = "1500",
      .help = "most samples in the silhouette; 0: all", .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
     {"--seeds", .type = OPTION_INT, REQUEST(seeds), .lo = 2, .hi = 100, .arg = "R", .help = "cluster with R seeds, and measure how the results agree",
-     .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--centroids --features=random"}}},
+     .when = {{USE_AGAINST, "--by --rate --extend"}, {USE_AGAINST, "--centroids --features=random"}}},
     {"--against", .type = OPTION_TEXT, REQUEST(against), .arg = "WHAT",
      .help = "measure the agreement with the class, the folder or a column of --table", OPTION_ALWAYS},
     OPTION_GROUP("Reading and output"),
@@ -166,6 +174,10 @@ struct stamp *clustering_stamp(const struct clustering *c)
 		stamp_input(s, "centroids", c->centroids_hash);
 	if (r->like)
 		stamp_input(s, "like", c->like_hash);
+	if (r->extend)
+		stamp_input(s, "extend", c->extend_hash);
+	if (r->keep)
+		stamp_input(s, "keep", c->kept.hash);
 	if (c->groups && r->table)
 		stamp_input(s, "table", grouping_table_hash(c->groups));
 	if (r->rate)

@@ -112,14 +112,15 @@ static int seeds_at_once(int have, int k)
 /* k-means++: each centre is drawn with probability proportional to its squared distance to the nearest existing centre. A pass over all points for
  * every centre would be slow, so several centres are drawn between two passes, by rejection sampling. A point is drawn by the distances of the last
  * pass and accepted with probability (its squared distance now) / (its squared distance then), which gives exactly the distribution of k-means++. The
- * first rejection ends the batch, because the distances have changed enough to be updated. */
-static int seed_centres(float *centroids, struct points *p, int k, uint64_t seed, uint64_t step, struct err *e)
+ * first rejection ends the batch, because the distances have changed enough to be updated. kept: the number of centres that are there already. */
+static int seed_centres(float *centroids, struct points *p, int k, int kept, uint64_t seed, uint64_t step, struct err *e)
 {
 	int64_t tasks = (p->n + SCAN - 1) / SCAN;
 	double *sum = mem_zalloc((size_t)tasks, sizeof *sum);
-	int have = 0, fresh = 1, refused = 0, rc = 0;
+	int have = 0, fresh = kept ? kept : 1, refused = 0, rc = 0;
 
-	memcpy(centroids, p->x + (int64_t)rng_below((uint64_t)p->n, seed, RNG_CLUSTER, step, 0, 0) * p->d, (size_t)p->d * sizeof *centroids);
+	if (!kept)
+		memcpy(centroids, p->x + (int64_t)rng_below((uint64_t)p->n, seed, RNG_CLUSTER, step, 0, 0) * p->d, (size_t)p->d * sizeof *centroids);
 	while (have + fresh < k && !rc) {
 		const float *centre = centroids + (have + fresh) * p->d;
 		double total = 0;
@@ -132,7 +133,10 @@ static int seed_centres(float *centroids, struct points *p, int k, uint64_t seed
 		for (int64_t t = 0; t < tasks; t++)
 			total += sum[t];
 		if (!rc && !(total > 0))
-			rc = err_set(e, ERR_DATA, "%lld points for %d clusters, but only %d distinct ones", (long long)p->n, k, have);
+			rc = kept ? err_set(e, ERR_DATA,
+			                    "%lld points for %d new clusters, but only %d distinct ones beside the centroids that are kept",
+			                    (long long)p->n, k - kept, have - kept)
+			          : err_set(e, ERR_DATA, "%lld points for %d clusters, but only %d distinct ones", (long long)p->n, k, have);
 		while (!rc && fresh < most) {
 			uint64_t at = (uint64_t)(have + fresh);
 			int64_t pick = draw(p, sum, total, rng_uniform(seed, RNG_CLUSTER, step, at, refused ? 2 : 0), e);
@@ -194,13 +198,13 @@ static void mean_task(void *arg, int64_t task, int worker)
 		j->centroids[c * p->d + at + a] = (float)(sum[a] / mass);
 }
 
-/* Give every empty cluster the point farthest from its centre (the lowest index on a tie), taken from a cluster of more than one point. Returns the
- * number of points moved. */
-static int refill(struct points *p, int k, int64_t *begin)
+/* Give every empty cluster from number `kept` on the point farthest from its centre (the lowest index on a tie). The point is taken from a cluster of
+ * more than one. Returns the number of points moved. */
+static int refill(struct points *p, int k, int kept, int64_t *begin)
 {
 	int moved = 0;
 
-	for (int c = 0; c < k; c++) {
+	for (int c = kept; c < k; c++) {
 		int64_t far = -1;
 
 		if (begin[c + 1] > begin[c])
@@ -221,32 +225,33 @@ static int refill(struct points *p, int k, int64_t *begin)
 	return moved;
 }
 
-static void move_on_host(float *centroids, struct points *p, int k, int *refilled)
+static void move_on_host(float *centroids, struct points *p, int k, int kept, int *refilled)
 {
 	int64_t *begin = mem_zalloc((size_t)k + 1, sizeof *begin);
 	struct mean_job job = {p, centroids, begin, (p->d + SLICE - 1) / SLICE};
 
 	sort_points(p, k, begin);
-	*refilled += refill(p, k, begin);
+	*refilled += refill(p, k, kept, begin);
 	pool_run(p->pool, k * job.slices, mean_task, &job);
 	mem_free(begin);
 }
 
-static int count_empty(const struct points *p, int k)
+/* The number of empty clusters from number `kept` on. */
+static int count_empty(const struct points *p, int k, int kept)
 {
 	int64_t *size = mem_zalloc((size_t)k, sizeof *size);
 	int empty = 0;
 
 	for (int64_t i = 0; i < p->n && !p->on; i++)
 		size[p->cluster[i]]++;
-	for (int c = 0; c < k; c++)
+	for (int c = kept; c < k; c++)
 		empty += p->on ? !device_points_sizes(p->on)[c] : !size[c];
 	mem_free(size);
 	return empty;
 }
 
 /* Refill empty clusters on the host, because they are rare, and compute the sums again. */
-static int refill_on_device(struct points *p, int k, int *refilled, struct err *e)
+static int refill_on_device(struct points *p, int k, int kept, int *refilled, struct err *e)
 {
 	int64_t *begin;
 
@@ -254,7 +259,7 @@ static int refill_on_device(struct points *p, int k, int *refilled, struct err *
 		return -1;
 	begin = mem_zalloc((size_t)k + 1, sizeof *begin);
 	sort_points(p, k, begin);
-	*refilled += refill(p, k, begin);
+	*refilled += refill(p, k, kept, begin);
 	mem_free(begin);
 	return device_points_add(p->on, p->cluster, k, e);
 }
@@ -270,22 +275,22 @@ static void mean_of_sums(void *arg, int64_t c, int worker)
 		j->centroids[c * d + i] = (float)(sum[i] / size);
 }
 
-static int move_on_device(float *centroids, struct points *p, int k, int *refilled, struct err *e)
+static int move_on_device(float *centroids, struct points *p, int k, int kept, int *refilled, struct err *e)
 {
 	struct mean_job job = {.p = p, .centroids = centroids};
 
-	if (count_empty(p, k) && refill_on_device(p, k, refilled, e))
+	if (count_empty(p, k, kept) && refill_on_device(p, k, kept, refilled, e))
 		return -1;
 	pool_run(p->pool, k, mean_of_sums, &job);
 	return 0;
 }
 
-/* Compute new centres from the assignment. Adds the number of refilled clusters to *refilled. */
-static int move_centres(float *centroids, struct points *p, int k, int *refilled, struct err *e)
+/* Compute new centres from the assignment, those that are kept included. Adds the number of refilled clusters to m->reseeded. */
+static int move_centres(struct kmeans *m, struct points *p, struct err *e)
 {
 	if (p->on)
-		return move_on_device(centroids, p, k, refilled, e);
-	move_on_host(centroids, p, k, refilled);
+		return move_on_device(m->centroids, p, m->k, m->kept, &m->reseeded, e);
+	move_on_host(m->centroids, p, m->k, m->kept, &m->reseeded);
 	return 0;
 }
 
@@ -311,21 +316,22 @@ void kmeans_scale(struct kmeans *m, const float *last, struct pool *p)
 	pool_run(p, m->k, scale_task, &j);
 }
 
-/* Compute new centres, of unit length where the clustering is spherical. */
+/* Compute new centres, of unit length where the clustering is spherical, in place of those that are not kept. */
 static int renew_centres(struct kmeans *m, struct points *p, struct err *e)
 {
 	size_t n = (size_t)m->k * (size_t)m->d;
 	float *last;
 	int rc;
 
-	if (!m->cosine)
-		return move_centres(m->centroids, p, m->k, &m->reseeded, e);
+	if (!m->cosine && !m->kept)
+		return move_centres(m, p, e);
 	if (!(last = mem_try(n, sizeof *last, "centroids", e)))
 		return -1;
 	memcpy(last, m->centroids, n * sizeof *last);
-	rc = move_centres(m->centroids, p, m->k, &m->reseeded, e);
-	if (!rc)
+	rc = move_centres(m, p, e);
+	if (!rc && m->cosine)
 		kmeans_scale(m, last, p->pool);
+	memcpy(m->centroids, last, (size_t)m->kept * (size_t)m->d * sizeof *last);
 	mem_free(last);
 	return rc;
 }
@@ -345,7 +351,7 @@ static int lloyd(struct kmeans *m, struct points *p, const struct kmeans_options
 		if (points_assign(p, m, &m->inertia, share > 0, e) || (share > 0 && points_balance(p, m, share, &m->inertia)))
 			return -1;
 		m->iterations++;
-		empty = count_empty(p, m->k);
+		empty = count_empty(p, m->k, m->kept);
 		rest = last - m->inertia <= tolerance * last && it > 1;
 		if (!empty && (rest || it >= most))
 			return 0;
@@ -373,6 +379,16 @@ void kmeans_release(struct kmeans *m)
 	*m = (struct kmeans){0};
 }
 
+/* Begin with the centroids that are kept. */
+static void keep(struct kmeans *m, const struct kmeans *kept)
+{
+	if (!kept)
+		return;
+	m->kept = kept->k;
+	memcpy(m->centroids, kept->centroids, (size_t)(kept->k * m->d) * sizeof *m->centroids);
+	memcpy(m->offset, kept->offset, (size_t)kept->k * sizeof *m->offset);
+}
+
 /* Run several seedings and keep the result of the lowest inertia. */
 static int fit(struct kmeans *out, struct points *p, int k, const struct kmeans_options *o, int restarts, int most, uint64_t step, struct err *e)
 {
@@ -383,7 +399,8 @@ static int fit(struct kmeans *out, struct points *p, int k, const struct kmeans_
 		kmeans_init(&m, k, p->d);
 		m.restart = r;
 		m.cosine = o->cosine;
-		if (seed_centres(m.centroids, p, k, o->seed, step + (uint64_t)r, e) || lloyd(&m, p, o, most, 0, e)) {
+		keep(&m, o->kept);
+		if (seed_centres(m.centroids, p, k, m.kept, o->seed, step + (uint64_t)r, e) || lloyd(&m, p, o, most, 0, e)) {
 			kmeans_release(&m);
 			kmeans_release(out);
 			return -1;
@@ -447,8 +464,16 @@ static int fit_coarse(struct kmeans *out, const float *x, int64_t n, int64_t d, 
 
 static int check(const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e)
 {
-	if (n < o->k || o->k < 1)
-		return err_set(e, ERR_USAGE, "%d clusters need at least as many points, and there are %lld", o->k, (long long)n);
+	int kept = o->kept ? o->kept->k : 0;
+
+	if (o->k <= kept)
+		return err_set(e, ERR_USAGE, "%d clusters, but %d are kept: no new one is to be found", o->k, kept);
+	if (n < o->k - kept || o->k < 1)
+		return err_set(e, ERR_USAGE, "%d %sclusters need at least as many points, and there are %lld", o->k - kept, kept ? "new " : "",
+		               (long long)n);
+	if (kept && (o->fine || o->balance > 0 || o->kept->d != d))
+		return err_set(e, ERR_USAGE, "centroids of %lld numbers are kept: points of %lld, fine centroids and balance do not fit to them",
+		               (long long)o->kept->d, (long long)d);
 	if (o->fine && (o->fine <= o->k || o->fine > n))
 		return err_set(e, ERR_USAGE, "%d fine centroids: must be above %d clusters and at most %lld points", o->fine, o->k, (long long)n);
 	if (o->balance && o->balance < 1.01)
@@ -517,7 +542,7 @@ int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const s
 			out->inertia += (double)p.near[i] * p.near[i];
 			size[p.cluster[i]]++;
 		}
-		for (int c = 0; c < o->k; c++)
+		for (int c = out->kept; c < o->k; c++)
 			empty += !size[c];
 		if (empty)
 			rc = err_set(e, ERR_DATA, "%d of %d clusters of %lld points remain empty", empty, o->k, (long long)n);

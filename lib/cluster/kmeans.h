@@ -25,14 +25,16 @@ enum { KMEANS_MOST = 1 << 20 }; /* most clusters of any partition */
 
 struct kmeans_options {
 	int k;
-	int fine;            /* 0: flat. Else first fit this many centroids to a subsample, and then the k < fine clusters to those
+	int fine;                  /* 0: flat. Else first fit this many centroids to a subsample, and then the k < fine clusters to those
 	                      * centroids, weighted by their sizes */
-	int64_t fine_sample; /* points of the subsample; 0: the larger of 5% and 64 * fine */
-	int restarts;        /* number of seedings, of which the lowest inertia wins; 0: 3 */
-	int iterations;      /* most iterations; 0: 100 (for the fine centroids: 50) */
-	double tolerance;    /* stop if the inertia falls by less than this share; 0: 1e-5 */
-	double balance;      /* 0: none. Else a cluster holds at most kmeans_room points; >= 1.01 */
-	int cosine;          /* 1: spherical k-means, of points of unit length (points_unit_rows) */
+	int64_t fine_sample;       /* points of the subsample; 0: the larger of 5% and 64 * fine */
+	int restarts;              /* number of seedings, of which the lowest inertia wins; 0: 3 */
+	int iterations;            /* most iterations; 0: 100 (for the fine centroids: 50) */
+	double tolerance;          /* stop if the inertia falls by less than this share; 0: 1e-5 */
+	double balance;            /* 0: none. Else a cluster holds at most kmeans_room points; >= 1.01 */
+	int cosine;                /* 1: spherical k-means, of points of unit length (points_unit_rows) */
+	const struct kmeans *kept; /* NULL, or centroids that stay as they are, the first kept->k < k of the result, with their offsets. The others
+	                            * are fitted, and have offsets of 0. Neither with fine nor with balance. Borrowed */
 	uint64_t seed;
 	struct pool *pool;
 	struct device *device; /* runs assignment and sums of unweighted points; NULL: the CPU. Borrowed */
@@ -42,6 +44,7 @@ struct kmeans_options {
 
 struct kmeans {
 	int k;
+	int kept; /* the first centroids, which are not fitted: kmeans_options.kept */
 	int64_t d;
 	float *centroids; /* (k, d), owned */
 	float *offset;    /* [k], owned */
@@ -52,7 +55,8 @@ struct kmeans {
 	double inertia;   /* sum over the points of |x - c|^2, without offsets */
 };
 
-/* Fit k centroids to x (n, d). ERR_USAGE: fewer points than k, or bad options; ERR_DATA: fewer distinct points than k, or a value that is not finite;
+/* Fit k centroids to x (n, d). ERR_USAGE: fewer points than centroids to fit, or bad options; ERR_DATA: fewer distinct points than that, or a value
+ * that is not finite;
  * ERR_NOMEM; ERR_AGAIN: the progress said stop. Release with kmeans_release; on failure *out is empty. */
 int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e);
 void kmeans_release(struct kmeans *m); /* a zeroed one is allowed */

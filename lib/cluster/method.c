@@ -239,6 +239,7 @@ int method_cut(struct method_fit *out, const float *x, int64_t n, int64_t d, con
 	                            .iterations = o->iterations,
 	                            .balance = o->balance,
 	                            .cosine = o->cosine,
+	                            .kept = o->kept,
 	                            .seed = o->seed,
 	                            .pool = o->pool,
 	                            .device = o->device,

@@ -36,8 +36,9 @@ struct method_options {
 	int neighbours; /* of each point in the graph of METHOD_SPECTRAL */
 	int64_t most;   /* most points that are clustered directly; 0: as in CLUSTER_METHODS */
 	int restarts, iterations;
-	double balance; /* METHOD_KMEANS */
-	int cosine;     /* 1: spherical k-means, of points of unit length; only with METHOD_KMEANS */
+	double balance;            /* METHOD_KMEANS */
+	int cosine;                /* 1: spherical k-means, of points of unit length; only with METHOD_KMEANS */
+	const struct kmeans *kept; /* as in struct kmeans_options; only with METHOD_KMEANS */
 	uint64_t seed;
 	struct pool *pool;
 	struct device *device; /* runs k-means; NULL: the CPU. Borrowed */

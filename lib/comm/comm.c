@@ -13,9 +13,10 @@
 struct comm {
 	const struct comm_engine *engine;
 	int rank, size;
-	double timeout, seconds;
+	double timeout, seconds, hidden;
 	uint64_t sent;
 	int failed, together, patient;
+	double *met;     /* (size) when the last exchange with each rank ended */
 	atomic_int peer; /* 1 + the rank that this one waits for; 0: none */
 };
 
@@ -54,6 +55,16 @@ double comm_seconds(const struct comm *c)
 	return c ? c->seconds : 0;
 }
 
+double comm_exposed_seconds(const struct comm *c)
+{
+	return c ? c->seconds - c->hidden : 0;
+}
+
+void comm_count_hidden(struct comm *c, double seconds)
+{
+	c->hidden += seconds;
+}
+
 struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, struct err *e)
 {
 	struct comm *c = mem_zalloc(1, sizeof *c);
@@ -65,15 +76,15 @@ struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, 
 		mem_free(c);
 		return NULL;
 	}
+	c->met = mem_zalloc((size_t)c->size, sizeof *c->met);
 	return c;
 }
 
-int comm_can_sum(const struct comm *c, struct err *e)
+int comm_can_sum(int ranks, struct err *e)
 {
-	int n = comm_size(c);
-
-	return n & (n - 1) ? err_set(e, ERR_USAGE, "%d ranks: the number of ranks must be a power of two, so that their sums do not depend on it", n)
-	                   : 0;
+	return ranks & (ranks - 1)
+	           ? err_set(e, ERR_USAGE, "%d ranks: the number of ranks must be a power of two, so that their sums do not depend on it", ranks)
+	           : 0;
 }
 
 struct comm *comm_open(const char *engine_path, double timeout, struct err *e)
@@ -97,6 +108,12 @@ void comm_abort(struct comm *c, int code)
 	c->engine->end(code);
 }
 
+static int silent(struct comm *c, int peer, struct err *e)
+{
+	c->failed = 1;
+	return err_set(e, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)", peer, c->timeout);
+}
+
 /* Wait for the exchange with `peer`. The first tries are made at once, because most exchanges between processes of a machine take microseconds; then
  * the processor is left to others between two tries. */
 static int wait_for(struct comm *c, int peer, struct err *e)
@@ -112,10 +129,8 @@ static int wait_for(struct comm *c, int peer, struct err *e)
 		if (tries < AT_ONCE)
 			continue;
 		nanosleep(&t, NULL);
-		if (!c->patient && clock_seconds() - since > c->timeout) {
-			c->failed = 1;
-			return err_set(e, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)", peer, c->timeout);
-		}
+		if (!c->patient && clock_seconds() - since > c->timeout)
+			return silent(c, peer, e);
 	}
 	if (rc < 0) {
 		c->failed = 1;
@@ -145,40 +160,106 @@ static int exchange(struct comm *c, int peer, const char *out, size_t out_bytes,
 		atomic_store(&c->peer, 0);
 	}
 	c->sent += out_bytes;
+	c->met[peer] = clock_seconds();
 	return 0;
 }
 
-static int sum_ranks(struct comm *c, float *x, int64_t n, float *scratch, struct err *e)
+int comm_place(int rank, int ranks)
 {
-	int levels = 0;
+	int place = 0;
 
-	while (1 << levels < c->size)
-		levels++;
-	for (int l = 0; l < levels; l++) {
-		struct range mine = range_at(n, c->rank, l + 1), other = half_of(range_at(n, c->rank, l), !(c->rank >> l & 1));
+	for (int bit = 1; bit < ranks; bit *= 2)
+		place = 2 * place + (rank / bit & 1);
+	return place;
+}
 
+static int sum_shares(struct comm *c, float *x, const int64_t *cut, float *scratch, struct err *e)
+{
+	for (int l = 0; 1 << l < c->size; l++) {
+		struct range mine, other;
+
+		halves(c->rank, c->size, cut, l, &mine, &other);
 		if (exchange(c, c->rank ^ (1 << l), (char *)(x + other.lo), bytes_of(other), (char *)scratch, bytes_of(mine), e))
 			return -1;
 		for (int64_t i = 0; i < mine.hi - mine.lo; i++)
 			x[mine.lo + i] += scratch[i];
 	}
-	for (int l = levels - 1; l >= 0; l--) {
-		struct range mine = range_at(n, c->rank, l + 1), other = half_of(range_at(n, c->rank, l), !(c->rank >> l & 1));
+	return 0;
+}
 
+static int gather_shares(struct comm *c, float *x, const int64_t *cut, struct err *e)
+{
+	for (int l = levels_of(c->size) - 1; l >= 0; l--) {
+		struct range mine, other;
+
+		halves(c->rank, c->size, cut, l, &mine, &other);
 		if (exchange(c, c->rank ^ (1 << l), (char *)(x + mine.lo), bytes_of(mine), (char *)(x + other.lo), bytes_of(other), e))
 			return -1;
 	}
 	return 0;
 }
 
-int comm_sum(struct comm *c, float *x, int64_t n, float *scratch, struct err *e)
+int comm_sum_shares(struct comm *c, float *x, const int64_t *cut, float *scratch, struct err *e)
 {
 	double since = clock_seconds();
-	int rc = c ? sum_ranks(c, x, n, scratch, e) : 0;
+	int rc = c ? sum_shares(c, x, cut, scratch, e) : 0;
 
 	if (c)
 		c->seconds += clock_seconds() - since;
 	return rc;
+}
+
+int comm_gather_shares(struct comm *c, float *x, const int64_t *cut, struct err *e)
+{
+	double since = clock_seconds();
+	int rc = c ? gather_shares(c, x, cut, e) : 0;
+
+	if (c)
+		c->seconds += clock_seconds() - since;
+	return rc;
+}
+
+int64_t *comm_equal_cut(int ranks, int64_t n)
+{
+	int64_t *cut = mem_alloc(((size_t)ranks + 1) * sizeof *cut);
+
+	for (int p = 0; p <= ranks; p++)
+		cut[p] = n / ranks * p + n % ranks * p / ranks;
+	return cut;
+}
+
+int comm_sum(struct comm *c, float *x, int64_t n, float *scratch, struct err *e)
+{
+	int64_t *cut = comm_equal_cut(comm_size(c), n);
+	int rc = comm_sum_shares(c, x, cut, scratch, e) || comm_gather_shares(c, x, cut, e) ? -1 : 0;
+
+	mem_free(cut);
+	return rc;
+}
+
+uint64_t comm_sum_shares_bytes(int rank, int ranks, const int64_t *cut)
+{
+	int p = comm_place(rank, ranks);
+
+	return sizeof(float) * (uint64_t)(cut[ranks] - cut[0] - (cut[p + 1] - cut[p]));
+}
+
+uint64_t comm_gather_shares_bytes(int rank, int ranks, const int64_t *cut)
+{
+	uint64_t bytes = 0;
+
+	for (int l = 0; 1 << l < ranks; l++)
+		bytes += bytes_of(range_at(rank, ranks, cut, l + 1));
+	return bytes;
+}
+
+uint64_t comm_sum_bytes(int rank, int ranks, int64_t n)
+{
+	int64_t *cut = comm_equal_cut(ranks, n);
+	uint64_t bytes = comm_sum_shares_bytes(rank, ranks, cut) + comm_gather_shares_bytes(rank, ranks, cut);
+
+	mem_free(cut);
+	return bytes;
 }
 
 /* A binomial tree: at each level the ranks that have the bytes send them to as many that do not. */
@@ -202,6 +283,16 @@ static int gather_ranks(struct comm *c, char *all, size_t bytes, struct err *e)
 		if (exchange(c, r, NULL, 0, all + (size_t)r * bytes, bytes, e))
 			return -1;
 	return share_ranks(c, all, (size_t)c->size * bytes, e);
+}
+
+uint64_t comm_gather_bytes(int rank, int ranks, size_t bytes)
+{
+	uint64_t sent = rank ? bytes : 0;
+
+	for (int have = 1; have < ranks; have *= 2) /* as share_ranks does */
+		if (rank < have && rank + have < ranks)
+			sent += (uint64_t)ranks * bytes;
+	return sent;
 }
 
 int comm_gather(struct comm *c, void *all, size_t bytes, struct err *e)
@@ -240,6 +331,23 @@ int comm_receive(struct comm *c, int peer, void *x, size_t bytes, struct err *e)
 
 	c->seconds += clock_seconds() - since;
 	return rc;
+}
+
+int comm_arrived(struct comm *c, int peer, struct err *e)
+{
+	char why[COMM_ENGINE_WHY] = "";
+	int rc = c->engine->arrived(peer, why);
+
+	if (rc < 0) {
+		c->failed = 1;
+		return err_set(e, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
+	}
+	return rc;
+}
+
+int comm_overdue(struct comm *c, int peer, struct err *e)
+{
+	return clock_seconds() - c->met[peer] > c->timeout ? silent(c, peer, e) : 0;
 }
 
 void comm_be_patient(struct comm *c, int patient)
@@ -325,5 +433,6 @@ void comm_close(struct comm *c)
 	if (c->failed)
 		comm_abort(c, ERR_UNAVAILABLE);
 	c->engine->stop();
+	mem_free(c->met);
 	mem_free(c);
 }

@@ -5,11 +5,14 @@
  * number of ranks that is a power of two, each with a power of two of consecutive parts, a rank adds its own parts as the lower levels of that tree,
  * and comm_sum adds the upper ones: at level l ranks r and r XOR 2^l exchange halves of what they still sum, and each adds one half. Then the halves
  * are gathered in the reverse order. A rank sends and receives 2 (R - 1) / R of the vector in all, like a ring. MPI_Allreduce and NCCL's sums promise
- * no such order. comm/devicesum.h does the same with vectors in the memory of devices.
+ * no such order. comm_sum_shares and comm_gather_shares are the two halves of comm_sum, a reduce-scatter and an all-gather. comm/devicesum.h does the
+ * same with vectors in the memory of devices.
  *
  * Calls are collective, except comm_send and comm_receive: every rank makes the same calls in the same order with the same sizes. They fail with
  * ERR_UNAVAILABLE, naming the rank, when a rank has not answered within the time limit; then the communicator is of no more use, and the process
- * should end by comm_abort. */
+ * should end by comm_abort.
+ *
+ * One thread at a time uses a communicator; comm/background.h lends it to another thread. */
 #ifndef DDM_COMM_COMM_H
 #define DDM_COMM_COMM_H
 
@@ -37,12 +40,27 @@ int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
 const char *comm_engine_name(const struct comm *c); /* "none" for NULL */
 
-double comm_timeout(const struct comm *c); /* seconds; of a communicator that was opened */
-
-/* ERR_USAGE if the number of ranks is no power of two, which comm_sum needs. */
-int comm_can_sum(const struct comm *c, struct err *e);
+/* ERR_USAGE if a number of ranks is no power of two, which comm_sum needs. */
+int comm_can_sum(int ranks, struct err *e);
 /* x[i] becomes the sum of x[i] over all ranks, added by the tree above. scratch has room for (n + 1) / 2 numbers. */
 int comm_sum(struct comm *c, float *x, int64_t n, float *scratch, struct err *e);
+
+/* A vector cut into one share for each rank: cut (ranks + 1) ascends, and elements [cut[p], cut[p + 1]) are the share of the rank with place p. The
+ * places are the ranks with the order of their bits reversed: of 4 ranks, rank 1 has the third share. Shares may be empty. The elements before cut[0]
+ * and from cut[ranks] on are not touched. */
+int comm_place(int rank, int ranks);
+/* Equal shares of n elements. Caller frees with mem_free. */
+int64_t *comm_equal_cut(int ranks, int64_t n);
+/* In the caller's share x becomes the sum over all ranks, the same bytes as by comm_sum; elsewhere between the outer cuts its contents are lost.
+ * scratch has room for the larger half: max(cut[R / 2] - cut[0], cut[R] - cut[R / 2]) numbers of R ranks. */
+int comm_sum_shares(struct comm *c, float *x, const int64_t *cut, float *scratch, struct err *e);
+/* Every rank gets the shares of all the others into its x. */
+int comm_gather_shares(struct comm *c, float *x, const int64_t *cut, struct err *e);
+/* Bytes that a rank sends in these two calls, and in comm_sum and comm_gather, without making them. */
+uint64_t comm_sum_shares_bytes(int rank, int ranks, const int64_t *cut);
+uint64_t comm_gather_shares_bytes(int rank, int ranks, const int64_t *cut);
+uint64_t comm_sum_bytes(int rank, int ranks, int64_t n);
+uint64_t comm_gather_bytes(int rank, int ranks, size_t bytes);
 
 /* Every rank gets the `bytes` of all of them, in order: all + r * bytes holds those of rank r. On entry the caller's own are at their place. */
 int comm_gather(struct comm *c, void *all, size_t bytes, struct err *e);
@@ -67,13 +85,21 @@ int comm_agree_stamp(struct comm *c, const char *build, const char *stamp, int (
 /* From one rank to another, which makes the other call with the same size. `peer` is not the caller. */
 int comm_send(struct comm *c, int peer, const void *x, size_t bytes, struct err *e);
 int comm_receive(struct comm *c, int peer, void *x, size_t bytes, struct err *e);
+/* For a rank that works while it waits. 1 if something that `peer` sent has arrived, which comm_receive would take; 0 if not. Does not wait. */
+int comm_arrived(struct comm *c, int peer, struct err *e);
+/* Fails with ERR_UNAVAILABLE if the last exchange with `peer` is longer ago than the time limit. */
+int comm_overdue(struct comm *c, int peer, struct err *e);
+double comm_timeout(const struct comm *c); /* the time limit, in seconds */
 /* From here on this rank waits for others without a time limit, or with it again. For a rank that waits for work. */
 void comm_be_patient(struct comm *c, int patient);
 /* Whether a call failed because another rank did not answer or ended. */
 int comm_is_lost(const struct comm *c);
 
-/* Bytes sent so far by this rank, and the seconds spent in collective calls. */
+/* Bytes sent so far by this rank, and the seconds spent in the calls above. */
 uint64_t comm_sent(const struct comm *c);
 double comm_seconds(const struct comm *c);
+/* Of these seconds, those in which the training or sampling waited: all but the hidden ones, in which it did other work meanwhile. */
+double comm_exposed_seconds(const struct comm *c);
+void comm_count_hidden(struct comm *c, double seconds);
 
 #endif

@@ -3,15 +3,7 @@
 
 #include "comm/devicesumimpl.h"
 #include "comm/halves.h"
-
-static int levels_of(const struct comm_devices *d)
-{
-	int levels = 0;
-
-	while (1 << levels < comm_size(d->comm))
-		levels++;
-	return levels;
-}
+#include "core/mem.h"
 
 /* Send a range of x to `peer`, and receive as many elements as another range has. */
 static int exchange(struct comm_devices *d, int peer, const float *x, struct range out, float *to, struct range in, struct err *e)
@@ -29,13 +21,14 @@ static int exchange(struct comm_devices *d, int peer, const float *x, struct ran
 	return device_settle(d, rc, "an exchange between devices", why, e);
 }
 
-static int sum_shares(struct comm_devices *d, float *x, int64_t n, float *scratch, struct err *e)
+static int sum_shares(struct comm_devices *d, float *x, const int64_t *cut, float *scratch, struct err *e)
 {
-	int rank = comm_rank(d->comm), levels = levels_of(d);
+	int rank = comm_rank(d->comm), ranks = comm_size(d->comm);
 
-	for (int l = 0; l < levels; l++) {
-		struct range mine = range_at(n, rank, l + 1), other = half_of(range_at(n, rank, l), !(rank >> l & 1));
+	for (int l = 0; 1 << l < ranks; l++) {
+		struct range mine, other;
 
+		halves(rank, ranks, cut, l, &mine, &other);
 		if (exchange(d, rank ^ (1 << l), x, other, scratch, mine, e))
 			return -1;
 		if (mine.hi > mine.lo)
@@ -44,44 +37,49 @@ static int sum_shares(struct comm_devices *d, float *x, int64_t n, float *scratc
 	return 0;
 }
 
-static int gather_shares(struct comm_devices *d, float *x, int64_t n, struct err *e)
+static int gather_shares(struct comm_devices *d, float *x, const int64_t *cut, struct err *e)
 {
-	int rank = comm_rank(d->comm);
+	int rank = comm_rank(d->comm), ranks = comm_size(d->comm);
 
-	for (int l = levels_of(d) - 1; l >= 0; l--) {
-		struct range mine = range_at(n, rank, l + 1), other = half_of(range_at(n, rank, l), !(rank >> l & 1));
+	for (int l = levels_of(ranks) - 1; l >= 0; l--) {
+		struct range mine, other;
 
+		halves(rank, ranks, cut, l, &mine, &other);
 		if (exchange(d, rank ^ (1 << l), x, mine, x + other.lo, other, e))
 			return -1;
 	}
 	return 0;
 }
 
-int comm_devices_sum_shares(struct comm_devices *d, float *x, int64_t n, float *scratch, struct err *e)
+int comm_devices_sum_shares(struct comm_devices *d, float *x, const int64_t *cut, float *scratch, struct err *e)
 {
 	int rc;
 
 	if (device_call_begin(d, e))
 		return -1;
-	rc = sum_shares(d, x, n, scratch, e);
+	rc = sum_shares(d, x, cut, scratch, e);
 	device_call_end(d);
 	return rc;
 }
 
-int comm_devices_gather_shares(struct comm_devices *d, float *x, int64_t n, struct err *e)
+int comm_devices_gather_shares(struct comm_devices *d, float *x, const int64_t *cut, struct err *e)
 {
 	int rc;
 
 	if (device_call_begin(d, e))
 		return -1;
-	rc = gather_shares(d, x, n, e);
+	rc = gather_shares(d, x, cut, e);
 	device_call_end(d);
 	return rc;
 }
 
 int comm_devices_sum(struct comm_devices *d, float *x, int64_t n, float *scratch, struct err *e)
 {
-	return comm_devices_sum_shares(d, x, n, scratch, e) || comm_devices_gather_shares(d, x, n, e) ? -1 : 0;
+	int64_t *cut = comm_equal_cut(comm_size(d->comm), n);
+	int rc = comm_devices_sum_shares(d, x, cut, scratch, e) || comm_devices_gather_shares(d, x, cut, e) ? -1 : 0;
+
+	mem_free(cut);
+	return rc;
 }
 
 int comm_devices_gather(struct comm_devices *d, float *all, int64_t each, struct err *e)

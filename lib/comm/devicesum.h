@@ -44,11 +44,10 @@ uint64_t comm_devices_sent(const struct comm_devices *d); /* bytes that this ran
 /* 0, or -1 with ERR_UNAVAILABLE if another rank is lost. */
 int comm_devices_error(struct comm_devices *d, struct err *e);
 
-/* x[i] becomes the sum of x[i] over all ranks, for n elements; x may be a part of a vector. scratch has room for (n + 1) / 2 numbers. The sum is two
- * halves: the first leaves the sum of a share of x with each rank, and the rest of its x void; the second gives every rank the others' shares. */
+/* As comm_sum_shares, comm_gather_shares and comm_sum (comm/comm.h), with x and scratch on the device. */
+int comm_devices_sum_shares(struct comm_devices *d, float *x, const int64_t *cut, float *scratch, struct err *e);
+int comm_devices_gather_shares(struct comm_devices *d, float *x, const int64_t *cut, struct err *e);
 int comm_devices_sum(struct comm_devices *d, float *x, int64_t n, float *scratch, struct err *e);
-int comm_devices_sum_shares(struct comm_devices *d, float *x, int64_t n, float *scratch, struct err *e);
-int comm_devices_gather_shares(struct comm_devices *d, float *x, int64_t n, struct err *e);
 
 /* all + r * each becomes the `each` numbers of rank r. On entry the caller's own are at their place. */
 int comm_devices_gather(struct comm_devices *d, float *all, int64_t each, struct err *e);

@@ -5,18 +5,21 @@
 
 #include <stddef.h>
 
-enum { COMM_ENGINE_VERSION = 1, COMM_ENGINE_WHY = 200 };
+enum { COMM_ENGINE_VERSION = 2, COMM_ENGINE_WHY = 200 };
 
-/* Functions return 0, or -1 with the reason in why (COMM_ENGINE_WHY bytes). One thread calls them. */
+/* Functions return 0, or -1 with the reason in why (COMM_ENGINE_WHY bytes). One thread at a time calls them, which need not be the one
+ * that called start (comm/background.h). */
 struct comm_engine {
 	int version; /* COMM_ENGINE_VERSION */
 	const char *name;
 	/* Join the other ranks. */
 	int (*start)(int *rank, int *size, char *why);
-	/* Begin to send to `peer` and to receive from it; either size may be 0. At most one exchange is under way. `done` asks whether it has
-	 * ended: 1 yes, 0 no, -1 it failed. */
+	/* Begin to send to `peer` and to receive from it. Either size may be 0: then nothing goes that way, and the peer makes no call for it. At
+	 * most one exchange is under way. `done` asks whether it has ended: 1 yes, 0 no, -1 it failed. */
 	int (*begin)(int peer, const void *out, size_t out_bytes, void *in, size_t in_bytes, char *why);
 	int (*done)(char *why);
+	/* Whether something that `peer` sent has arrived and not been received: 1 yes, 0 no, -1 it failed. While no exchange is under way. */
+	int (*arrived)(int peer, char *why);
 	/* Leave the other ranks, once all of them are ready to. */
 	void (*stop)(void);
 	/* End all ranks at once, this process with `code`. Does not return. */

@@ -27,7 +27,7 @@ int comm_host_same(const struct comm_host *a, const struct comm_host *b)
 	return !strcmp(a->identity, b->identity);
 }
 
-int comm_place(struct comm *c, int *place, struct err *e)
+int comm_local_rank(struct comm *c, int *place, struct err *e)
 {
 	struct comm_host *all;
 	int rank = comm_rank(c), rc;

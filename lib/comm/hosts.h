@@ -12,6 +12,6 @@ void comm_host_get(struct comm_host *h);
 int comm_host_same(const struct comm_host *a, const struct comm_host *b);
 
 /* *place becomes the number of lower ranks on the caller's computer; 0 if c is NULL. Collective. */
-int comm_place(struct comm *c, int *place, struct err *e);
+int comm_local_rank(struct comm *c, int *place, struct err *e);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/extends.h"
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
@@ -24,7 +25,8 @@ static int read_stamp(struct assignment *a, const char *path, struct err *e)
 	if (o)
 		rc = jsonio_i64(o, "k", 0, 1, CLUSTERS_MOST, &k, path, e) || jsonio_f64(o, "holdout", 0, 0, 1, &was, path, e) ||
 		     jsonio_str(o, "features", 0, &features, path, e);
-	if (!rc && (jsonio_str(o, "partition", 0, &partition, path, e) || names_load(&a->names, o, "cluster_names", k ? k : -1, path, e)))
+	if (!rc && (jsonio_str(o, "partition", 0, &partition, path, e) || extends_load(&a->extends, o, path, e) ||
+	            names_load(&a->names, o, "cluster_names", k ? k : -1, path, e)))
 		rc = -1;
 	if (strlen(features) < sizeof a->features)
 		memcpy(a->features, features, strlen(features) + 1);
@@ -191,6 +193,7 @@ int assignment_load(struct assignment *a, const char *path, double holdout, stru
 void assignment_release(struct assignment *a)
 {
 	tsv_free(a->table);
+	json_decref(a->extends);
 	json_decref(a->names);
 	mem_free(a->number);
 	mem_free(a->further_at);

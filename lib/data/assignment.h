@@ -22,6 +22,7 @@ struct assignment {
 	char features[64];  /* the features it was clustered by, from the stamp; empty if the stamp has none */
 	char hash[65];      /* SHA-256 of the file */
 	char partition[65]; /* identifies the partition (data/partition.h); the file's hash if the stamp does not have it */
+	json_t *extends;    /* the partitions that this one extends (core/extends.h); NULL: none */
 	json_t *names;      /* [clusters] names of the clusters (core/names.h); NULL: they have none */
 };
 

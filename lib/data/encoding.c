@@ -82,7 +82,7 @@ static void item_release(struct encoding_item *it)
 	*it = (struct encoding_item){0};
 }
 
-static void batch_clear(struct encoding_batch *b)
+void encoding_clear(struct encoding_batch *b)
 {
 	for (int i = 0; i < b->n; i++)
 		item_release(&b->item[i]);
@@ -95,10 +95,13 @@ void encoding_free(struct encoding *x)
 	if (!x)
 		return;
 	ahead_wait(&x->ahead);
-	batch_clear(x->now);
-	batch_clear(x->next);
+	encoding_clear(x->now);
+	encoding_clear(x->next);
+	if (x->piece)
+		encoding_clear(x->piece);
 	mem_free(x->now);
 	mem_free(x->next);
+	mem_free(x->piece);
 	mem_free(x->out);
 	mem_free(x->pixels);
 	mem_free(x->moments);
@@ -153,7 +156,7 @@ int encoding_array(struct str *npy, int wide, int rank, const int64_t *shape, co
 
 /* ---- reading ---- */
 
-static void item_fill(struct encoding_item *it, const struct sample *s)
+void encoding_fill(struct encoding_item *it, const struct sample *s)
 {
 	*it = (struct encoding_item){.key = mem_strdup(s->key), .origin = mem_strdup(s->origin), .n = s->n};
 	it->member = mem_zalloc((size_t)s->n, sizeof *it->member);
@@ -214,11 +217,17 @@ static int read_latent(const struct encoding *x, struct encoding_item *it, const
 	return rc;
 }
 
+/* A batch whose pixels are decoded, one picture each task. */
+struct decoding {
+	struct encoding *x;
+	struct encoding_batch *batch;
+};
+
 static void decode_task(void *arg, int64_t task, int worker)
 {
-	struct encoding *x = arg;
-	struct encoding_item *it = &x->next->item[task];
-	struct samples_options so = *samples_settings(x->samples);
+	struct encoding *x = ((struct decoding *)arg)->x;
+	struct encoding_item *it = &((struct decoding *)arg)->batch->item[task];
+	struct samples_options so = x->samples ? *samples_settings(x->samples) : (struct samples_options){0};
 	struct sample s = encoding_item_sample(it);
 
 	(void)worker;
@@ -232,6 +241,14 @@ static void decode_task(void *arg, int64_t task, int worker)
 		crop(&it->picture, (int)x->factor, it->key, &it->err);
 }
 
+void encoding_decode(struct encoding *x, struct encoding_batch *b)
+{
+	struct decoding d = {x, b};
+
+	if (x->vae)
+		pool_run(x->readers, b->n, decode_task, &d);
+}
+
 /* Bytes of a picture's pixels after decoding. */
 static size_t weigh(const struct encoding *x, const struct sample *s)
 {
@@ -243,7 +260,7 @@ static size_t weigh(const struct encoding *x, const struct sample *s)
 	return (size_t)w * (size_t)h * 3;
 }
 
-static void read_next(void *arg)
+void encoding_read_next(void *arg)
 {
 	struct encoding *x = arg;
 	struct encoding_batch *b = x->next;
@@ -251,16 +268,16 @@ static void read_next(void *arg)
 	struct sample s;
 	int rc = 1;
 
-	batch_clear(b);
+	encoding_clear(b);
 	while (b->n < ENCODING_AT_ONCE && bytes < BYTES_AT_ONCE && pixels < BYTES_AT_ONCE && (rc = samples_next(x->samples, &s, &b->err)) > 0) {
-		item_fill(&b->item[b->n++], &s);
+		encoding_fill(&b->item[b->n++], &s);
 		pixels += weigh(x, &s);
 		for (int i = 0; i < s.n; i++)
 			bytes += s.member[i].len;
 	}
 	b->end = rc <= 0;
-	if (x->vae && !x->passing)
-		pool_run(x->readers, b->n, decode_task, x);
+	if (!x->passing && !x->shared)
+		encoding_decode(x, b);
 }
 
 /* ---- handing out ---- */
@@ -269,13 +286,13 @@ void encoding_begin(struct encoding *x, struct samples *s)
 {
 	ahead_wait(&x->ahead);
 	x->samples = s;
-	x->begun = 0;
+	x->begun = x->shared = x->ended = 0;
 	x->place.batches = x->place.bad = 0;
-	batch_clear(x->now);
-	batch_clear(x->next);
+	encoding_clear(x->now);
+	encoding_clear(x->next);
 }
 
-static int encode_batch(struct encoding *x, struct encoding_batch *b, struct err *e)
+int encoding_run(struct encoding *x, struct encoding_batch *b, struct err *e)
 {
 	return (x->vae && encoding_pictures(x, b, e)) || (x->text && encoding_texts(x, b, e)) ? -1 : 0;
 }
@@ -287,15 +304,15 @@ static int turn(struct encoding *x, struct err *e)
 	int rc;
 
 	if (!x->begun)
-		read_next(x);
+		encoding_read_next(x);
 	x->begun = 1;
 	b = x->next;
 	x->next = x->now;
 	x->now = b;
 	x->place.batches++;
 	if (!b->end)
-		ahead_start(&x->ahead, read_next, x);
-	rc = encode_batch(x, b, e);
+		ahead_start(&x->ahead, encoding_read_next, x);
+	rc = encoding_run(x, b, e);
 	ahead_wait(&x->ahead);
 	return rc;
 }
@@ -347,14 +364,14 @@ int encoding_go_on(struct encoding *x, const struct encoding_place *p, struct er
 	assert(x->samples && !x->begun);
 	x->passing = 1;
 	for (int64_t i = 0; i < p->batches && !e->code; i++) {
-		read_next(x);
+		encoding_read_next(x);
 		if (x->next->err.code || (x->next->end && i + 1 < p->batches))
 			err_set(e, x->next->err.code ? x->next->err.code : ERR_DATA, "%s",
 			        x->next->err.code ? x->next->err.msg : "samples are missing");
 		x->now->end = x->next->end;
 	}
 	x->passing = 0;
-	batch_clear(x->next);
+	encoding_clear(x->next);
 	x->place = *p;
 	samples_passed(x->samples, p->bad);
 	return e->code ? -1 : 0;
@@ -369,7 +386,7 @@ int encoding_next(struct encoding *x, struct sample *out, struct err *e)
 		while (x->now->at == x->now->n) {
 			if (x->now->err.code)
 				return err_set(e, x->now->err.code, "%s", x->now->err.msg);
-			if (x->now->end)
+			if (x->now->end || x->shared)
 				return 0;
 			if (turn(x, e))
 				return -1;

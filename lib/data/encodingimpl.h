@@ -43,9 +43,18 @@ struct encoding {
 	struct sample_member *out; /* members of the sample returned last */
 	float *pixels, *moments;   /* buffers for one run of the autoencoder */
 	int64_t room, room_moments;
-	struct encoding_place place; /* position after the samples returned so far */
-	int begun, passing;          /* passing: skipping samples that an earlier run encoded */
+	struct encoding_batch *piece; /* of several ranks: the batch that is computed here; NULL before the first */
+	struct encoding_place place;  /* position after the samples returned so far */
+	int begun, passing;           /* passing: skipping samples that an earlier run encoded */
+	int shared, ended;            /* shared: by encoding_read, which leaves the pixels undecoded; ended: it has given the last batch */
 };
+
+/* encoding.c: read the next batch into x->next; decode the pixels of a batch; encode it; clear it; fill an item with a sample. */
+void encoding_read_next(void *arg);
+void encoding_decode(struct encoding *x, struct encoding_batch *b);
+int encoding_run(struct encoding *x, struct encoding_batch *b, struct err *e);
+void encoding_clear(struct encoding_batch *b);
+void encoding_fill(struct encoding_item *it, const struct sample *s);
 
 /* The item as a sample; its key and members are borrowed. */
 struct sample encoding_item_sample(const struct encoding_item *it);

@@ -149,6 +149,8 @@ int encoding_pictures(struct encoding *x, struct encoding_batch *b, struct err *
 		if (n && (n == most || !equal_size(it, run[0]))) {
 			if (run_equal(x, run, n, e))
 				return -1;
+			if (x->o.tell && x->o.tell(x->o.tell_arg))
+				return err_set(e, ERR_AGAIN, "interrupted");
 			n = 0;
 		}
 		run[n++] = it;

@@ -142,6 +142,7 @@ static struct model_config describe(const struct exact_job *j, const struct gath
 	                         .cluster = cluster,
 	                         .clusters = g->clusters,
 	                         .cluster_sizes = g->sizes,
+	                         .extends = j->manifest.extends,
 	                         .cluster_names = j->manifest.cluster_names};
 
 	memcpy(c.partition, j->manifest.partition, sizeof c.partition);

@@ -176,7 +176,8 @@ static json_t *known_manifests(const struct forgetting *f)
 /* The old stamp, without what the forgotten samples were part of: the hashes of the table and of all samples. */
 static void make_stamp(struct forgetting *f)
 {
-	static const char *const dropped[] = {"program", "version", "inputs", "clusters", "forgotten", "ancestors", "partition", "provenance"};
+	static const char *const dropped[] = {"program",   "version",   "inputs",  "clusters",  "forgotten",
+	                                      "ancestors", "partition", "extends", "provenance"};
 	const char *key;
 	json_t *v, *ancestors = json_copy(f->result->known);
 
@@ -191,6 +192,8 @@ static void make_stamp(struct forgetting *f)
 	}
 	if (*f->old.partition)
 		stamp_text(f->stamp, "partition", f->old.partition);
+	if (f->old.extends)
+		stamp_json(f->stamp, "extends", json_incref(f->old.extends));
 	if (json_object_size(f->provenance))
 		stamp_json(f->stamp, "provenance", json_incref(f->provenance));
 	stamp_i64(f->stamp, "forgotten", (int64_t)f->items);

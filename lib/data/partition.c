@@ -68,6 +68,17 @@ void partition_of_soft(char hex[65], int most, double margin)
 	sha256_end(&h, hex);
 }
 
+void partition_of_extension(char hex[65], const char *old)
+{
+	struct sha256 h;
+
+	sha256_init(&h);
+	add_text(&h, "extension");
+	add_text(&h, hex);
+	add_text(&h, old);
+	sha256_end(&h, hex);
+}
+
 void partition_of_shares(char hex[65], const double *share, int k, uint64_t seed)
 {
 	struct sha256 h;

@@ -14,6 +14,8 @@ void partition_of_cosine(char hex[65]);
 void partition_of_method(char hex[65], const char *method, const char *samples);
 /* Change `hex` to the partition in which a sample is also in its nearest other clusters (cluster/soft.h). */
 void partition_of_soft(char hex[65], int most, double margin);
+/* Change `hex`, the partition by all centroids, to that which extends the partition `old`: samples that `old` was made of keep their clusters. */
+void partition_of_extension(char hex[65], const char *old);
 /* Random clusters with share [k]. */
 void partition_of_shares(char hex[65], const double *share, int k, uint64_t seed);
 /* Clusters by a fact of the samples, whose values have these names (core/names.h). */

@@ -348,6 +348,8 @@ static int finish(struct sharding *z, struct sharding_result *r, struct samples 
 	samples_digest(s, digest);
 	stamp_input(stamp, "samples", digest);
 	stamp_text(stamp, "partition", z->a->partition);
+	if (z->a->extends)
+		stamp_json(stamp, "extends", json_incref(z->a->extends));
 	if (z->a->names)
 		stamp_json(stamp, "cluster_names", json_incref(z->a->names));
 	put_class_names(z, stamp);

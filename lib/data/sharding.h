@@ -29,9 +29,9 @@ struct sharding_result {
 
 /* Fill `dir` (an outdir's temporary folder): cluster-K/NNNNNN.tar.zst, holdout/cluster-K/..., for samples of several clusters the shards of
  * manifest_shared_name, MANIFEST.tsv, SHA256SUMS. `stamp` goes into every shard. The manifest's stamp also has the samples' digest and the facts
- * "classes" (1 + the largest class), "equal_sizes" (of all pictures), "partition" and "cluster_names" (of the assignment), "class_names" (of the
- * samples) and "provenance" (data/provenance.h). A sample that is missing in the assignment, or a row without a sample, is ERR_DATA naming the key,
- * or is counted as bad if the iterator skips bad samples. */
+ * "classes" (1 + the largest class), "equal_sizes" (of all pictures), "partition", "extends" and "cluster_names" (of the assignment), "class_names"
+ * (of the samples) and "provenance" (data/provenance.h). A sample that is missing in the assignment, or a row without a sample, is ERR_DATA naming
+ * the key, or is counted as bad if the iterator skips bad samples. */
 int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, struct assignment *a, struct stamp *stamp,
                  const struct sharding_options *o, struct err *e);
 

@@ -89,7 +89,8 @@ static struct stamp *make_stamp(const struct shard_request *r, const struct assi
  * to do. Facts that only a full pass over the samples could find are taken from its stamp. */
 static int compare_existing(const struct shard_request *r, const struct assignment *a, const struct encoding *x, struct err *e)
 {
-	static const char *const facts[] = {"classes", "equal_sizes", "files", "clusters", "partition", "cluster_names", "class_names", "provenance"};
+	static const char *const facts[] = {"classes", "equal_sizes",   "files",       "clusters",  "partition",
+	                                    "extends", "cluster_names", "class_names", "provenance"};
 	struct stamp *s = make_stamp(r, a, x);
 	struct manifest m = {0};
 	struct str what = {0};

@@ -465,7 +465,7 @@ static int open_router(struct ensemble *s, const struct layout *l, const char *d
 	return 0;
 }
 
-/* Cluster sizes from the router's config, else from an expert whose data had at least as many clusters. */
+/* Cluster sizes from the router's config, else from an expert of the partition that extends those of others. */
 static int find_shares(struct ensemble *s, const struct layout *l, const char *dir, struct err *e)
 {
 	char *config = str_new("%s/%s/config.json", dir, l->has_router ? l->router_sub : "router");
@@ -479,7 +479,7 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 	for (int k = 0; !rc && !s->shares && k < s->k; k++) {
 		const struct model_config *c = s->member[k].config;
 
-		if (!c || (!c->cluster_sizes && !c->cluster_shares))
+		if (!c || (!c->cluster_sizes && !c->cluster_shares) || c->clusters < l->together.clusters)
 			continue;
 		if (c->clusters < s->clusters)
 			return err_set(e, ERR_DATA, "%s/expert_%d: was trained on a partition into %lld clusters, but the model has %d experts", dir,
@@ -533,14 +533,14 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	s->expert = mem_zalloc((size_t)s->k, sizeof *s->expert);
 	s->native = mem_zalloc((size_t)s->k, sizeof *s->native);
 	s->step = mem_alloc((size_t)s->members * sizeof *s->step);
-	for (int i = 0; i < s->members; i++)
-		s->step[i] = -1;
+	memset(s->step, -1, (size_t)s->members * sizeof *s->step); /* -1 each */
 	if (open_experts(s, &l, dir, o, e) || ensemble_take_times(s, &l, o, dir, e) || (o->own && share_path(s, e)) ||
 	    (l.has_router && policy_uses(&o->policy, WEIGHT_ROUTER) && open_router(s, &l, dir, o, e)) || find_shares(s, &l, dir, e) ||
 	    ensemble_check_resident(s, o, e))
 		goto out;
 	s->class_names = json_incref(l.together.class_names);
 	memcpy(s->partition, l.together.partition, sizeof s->partition);
+	s->extends = json_incref(l.together.extends);
 	s->resident = o->resident;
 	s->bulk = o->bulk;
 	hash_files(s);
@@ -584,6 +584,7 @@ void ensemble_release(struct ensemble *s)
 	mem_free(s->shares);
 	mem_free(s->class_shares);
 	confidence_release(&s->confidence);
+	json_decref(s->extends);
 	json_decref(s->class_names);
 	memset(s, 0, sizeof *s);
 }

@@ -62,6 +62,7 @@ struct ensemble {
 	enum prediction kind;            /* of all experts' predictions: epsilon if their kinds differ, x0 if their paths differ */
 	int64_t out;                     /* elements of a prediction: d, or 2 d if all learned a variance on this path */
 	char partition[65];              /* of the data that its networks were trained on (struct model_config); empty: unknown */
+	json_t *extends;                 /* the partitions that it extends, of which some experts may be (core/extends.h); NULL: none */
 	double *shares;                  /* (clusters) sizes or probabilities of the clusters, or NULL: unknown */
 	int sized;                       /* `shares` are sizes: numbers of training samples */
 	struct confidence confidence;    /* if the policy takes weights from it */
@@ -103,7 +104,7 @@ int ensemble_number(const char *name);
 void ensemble_order(void *arg, const int *expert, int n);
 /* After ERR_FAIL for non-finite samples: if a weights file holds NaN or infinity, *e becomes ERR_DATA naming the file and tensor. */
 void ensemble_blame(const struct ensemble *s, const char *dir, struct err *e);
-/* Leave to other ranks the experts that are not this rank's (expert_rank, of the experts dealt (k), its own or those it guides). Their weights count
+/* Leave to other ranks the experts that are not this rank's (expert_rank, of the experts dealt (k), its own or those it guides); rank -1: all. Their weights count
  * for no memory here. */
 void ensemble_spread(struct ensemble *s, const struct expert *dealt, int k, int rank, int ranks);
 int64_t ensemble_member_bytes(const struct ensemble *s, int i); /* bytes of expert i's weights; i = k: the router's */

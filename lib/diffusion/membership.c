@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/extends.h"
 #include "core/names.h"
 
 static int check_clusters(struct membership *m, const char *dir, const char *name, const struct model_config *c, struct err *e)
@@ -34,6 +35,47 @@ static int check_partition(struct membership *m, const char *dir, const char *na
 	               m->partition, name, c->partition);
 }
 
+/* The router was trained before the partition was extended by the clusters of `name`. */
+static int lacks_clusters(const char *dir, const char *router, int64_t had, const char *name, int64_t clusters, struct err *e)
+{
+	return err_set(e, ERR_DATA,
+	               "%s: %s was trained on a partition into %lld clusters, which the partition of %s extends to %lld: train the router again "
+	               "(ddm-route-train --from)",
+	               dir, router, (long long)had, name, (long long)clusters);
+}
+
+/* Take over the partition of c, which extends that of the networks before. */
+static void take_extension(struct membership *m, const char *name, const struct model_config *c)
+{
+	m->clusters = c->clusters;
+	memcpy(m->partition, c->partition, sizeof m->partition);
+	json_decref(m->extends);
+	m->extends = json_incref(c->extends);
+	snprintf(m->clusters_by, sizeof m->clusters_by, "%s", name);
+	snprintf(m->partition_by, sizeof m->partition_by, "%s", name);
+}
+
+/* Check the data that a network of a part of it was trained on. */
+static int check_data(struct membership *m, const char *dir, const char *name, const struct model_config *c, struct err *e)
+{
+	int router = net_is_classifier(&c->net);
+
+	if (*c->partition && extends_has(m->extends, c->partition, c->clusters))
+		return router ? lacks_clusters(dir, name, c->clusters, m->partition_by, m->clusters, e) : 0;
+	if (*m->partition && extends_has(c->extends, m->partition, m->clusters)) {
+		if (*m->router)
+			return lacks_clusters(dir, m->router, m->clusters, name, c->clusters, e);
+		take_extension(m, name, c);
+	}
+	if (check_clusters(m, dir, name, c, e) || check_partition(m, dir, name, c, e))
+		return -1;
+	if (!m->extends)
+		m->extends = json_incref(c->extends);
+	if (router)
+		snprintf(m->router, sizeof m->router, "%s", name);
+	return 0;
+}
+
 static int check_names(struct membership *m, const char *dir, const char *name, const struct model_config *c, struct err *e)
 {
 	if (!c->class_names)
@@ -61,13 +103,14 @@ int membership_add(struct membership *m, const char *dir, const char *name, int 
 		               "%s/%s: the folder's name says cluster %d, but its config.json says that the expert was trained on cluster %lld: "
 		               "rename it to expert_%lld",
 		               dir, name, number, (long long)c->cluster, (long long)c->cluster);
-	if (own && (check_clusters(m, dir, name, c, e) || check_partition(m, dir, name, c, e)))
+	if (own && check_data(m, dir, name, c, e))
 		return -1;
 	return check_names(m, dir, name, c, e);
 }
 
 void membership_release(struct membership *m)
 {
+	json_decref(m->extends);
 	json_decref(m->class_names);
 	*m = (struct membership){0};
 }

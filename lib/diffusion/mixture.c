@@ -10,32 +10,6 @@
 
 enum { GROUP = 4 };
 
-void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps)
-{
-	memset(s, 0, sizeof *s);
-	s->k = k;
-	s->steps = steps;
-	s->rows = mem_zalloc((size_t)k, sizeof *s->rows);
-	s->guide_rows = mem_zalloc((size_t)k, sizeof *s->guide_rows);
-	s->mass = mem_zalloc((size_t)k, sizeof *s->mass);
-	s->entropy = mem_zalloc((size_t)steps, sizeof *s->entropy);
-	s->entropy_rows = mem_zalloc((size_t)steps, sizeof *s->entropy_rows);
-	s->density_entropy = mem_zalloc((size_t)steps, sizeof *s->density_entropy);
-	s->density_rows = mem_zalloc((size_t)steps, sizeof *s->density_rows);
-}
-
-void mixture_stats_release(struct mixture_stats *s)
-{
-	mem_free(s->rows);
-	mem_free(s->guide_rows);
-	mem_free(s->mass);
-	mem_free(s->entropy);
-	mem_free(s->entropy_rows);
-	mem_free(s->density_entropy);
-	mem_free(s->density_rows);
-	memset(s, 0, sizeof *s);
-}
-
 int64_t mixture_columns(const struct mixture *m)
 {
 	return m->out ? m->out : m->d;
@@ -346,43 +320,53 @@ static int by_guide(const struct mixer *x, int mixed)
 	return mixed && x->guided && x->m->guide;
 }
 
-int64_t mixer_predicted(const struct mixer *x, int k, int64_t n, int mixed)
+int mixer_has_branches(const struct mixer *x, int k, int mixed)
 {
-	return (rows_asked(x, k, n, mixed) + (by_guide(x, mixed) ? n : 0)) * mixture_columns(x->m);
+	return rows_asked(x, k, 1, mixed) > 1 || by_guide(x, mixed);
+}
+
+int64_t mixer_predicted(const struct mixer *x, int k, int64_t n, int mixed, enum branch branch)
+{
+	return (branch == BRANCH_BOTH && mixer_has_branches(x, k, mixed) ? 2 * n : n) * mixture_columns(x->m);
 }
 
 /* Computes x->v. index: x->group on the device. */
-static int predict(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, const int32_t *index, struct err *e)
+static int predict(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, enum branch branch, const int32_t *index,
+                   struct err *e)
 {
 	const struct mixture *m = x->m;
 	const struct expert *ex = &m->expert[k];
-	int64_t d = m->d, rows = rows_asked(x, k, n, mixed);
+	int guide = by_guide(x, mixed) && branch != BRANCH_GIVEN;
+	int64_t from = branch == BRANCH_AWAY && !guide ? n : 0, rows = branch == BRANCH_BOTH ? rows_asked(x, k, n, mixed) : n;
 	struct condition given = {.label = ex->classes ? x->label : NULL};
+	float *v = x->v;
 
 	for (int64_t i = 0; i < rows; i++) {
 		int64_t row = x->group[i % n];
 
 		x->t[i] = (float)mixture_time(c, row);
-		x->label[i] = c->label && c->label[row] >= 0 && i < n ? c->label[row] : ex->classes;
+		x->label[i] = c->label && c->label[row] >= 0 && from + i < n ? c->label[row] : ex->classes;
 	}
 	for (int64_t i = 0; i < rows; i += n)
-		ondevice_gather(x->device, x->x + i * d, c->x, index, n, c->n, d);
+		ondevice_gather(x->device, x->x + i * m->d, c->x, index, n, c->n, m->d);
 	if (ex->text_tokens) {
 		for (int64_t i = 0; i < rows; i += n)
-			gather_texts(x, c, ex, i ? c->negative : c->text, n, i);
+			gather_texts(x, c, ex, from + i ? c->negative : c->text, n, i);
 		given.text = x->text;
 		given.mask = c->texts->mask ? x->mask : NULL;
 	}
-	return ex->velocity(ex->arg, rows, x->x, x->t, &given, x->v, e) ||
-	               (by_guide(x, mixed) && m->guide[k].velocity(m->guide[k].arg, n, x->x, x->t, &given, x->v + n * mixture_columns(m), e))
-	           ? -1
-	           : 0;
+	if (!guide || branch == BRANCH_BOTH) {
+		if (ex->velocity(ex->arg, rows, x->x, x->t, &given, v, e))
+			return -1;
+		v += n * mixture_columns(m);
+	}
+	return guide ? m->guide[k].velocity(m->guide[k].arg, n, x->x, x->t, &given, v, e) : 0;
 }
 
-int mixer_predict(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e)
+int mixer_predict(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, enum branch branch, struct err *e)
 {
 	device_put(x->device, x->group_there, x->group, (size_t)n * sizeof *x->group);
-	return predict(x, c, k, n, mixed, x->group_there, e);
+	return predict(x, c, k, n, mixed, branch, x->group_there, e);
 }
 
 /* Runs expert k on the n rows in x->group, or takes what its rank predicted, and adds w v to them. The first contribution is stored instead of added
@@ -394,14 +378,14 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 
 	if (x->ranks) {
 		ondevice_gather(x->device, x->x, c->x, there.index, n, c->n, x->m->d);
-		mixer_take(x, k, mixer_predicted(x, k, n, mixed));
-	} else if (predict(x, c, k, n, mixed, there.index, e)) {
+		mixer_take(x, k, n, mixed);
+	} else if (predict(x, c, k, n, mixed, BRANCH_BOTH, there.index, e)) {
 		return -1;
 	}
 	if (x->following)
 		mixer_keep_own(x, k, n);
 	if (mixed)
-		mix(x, v, c, k, &there, n, rows_asked(x, k, n, mixed) > n || by_guide(x, mixed));
+		mix(x, v, c, k, &there, n, mixer_has_branches(x, k, mixed));
 	return 0;
 }
 

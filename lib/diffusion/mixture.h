@@ -56,6 +56,7 @@ struct mixture {
 	/* Ranks that share the experts (diffusion/rankorder.h), borrowed. The first calls mixer_velocity, the others mixer_answer. NULL: all experts are
 	 * here. */
 	struct comm *comm;
+	int branches; /* with comm: of a guided expert rank 2i predicts with the condition, and rank 2i + 1 what guidance leads away from */
 };
 
 /* Statistics, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
@@ -79,9 +80,21 @@ struct mixture_stats {
 
 void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps);
 void mixture_stats_release(struct mixture_stats *s);
+void mixture_stats_reset(struct mixture_stats *s); /* all counts to 0 */
+
+/* The arrays of the counts, with names for files. */
+enum { STATS_ROWS = 12 };
+struct stats_row {
+	const char *name;
+	int64_t *v, n;
+};
+void mixture_stats_rows(struct mixture_stats *s, struct stats_row row[STATS_ROWS]);
+/* Append all counts to *to, and add such counts of other pictures to those here: returns where they end. */
+struct str;
+void mixture_stats_pack(struct mixture_stats *s, struct str *to);
+const int64_t *mixture_stats_add(struct mixture_stats *s, const int64_t *packed);
 
 struct mixer;
-struct str;
 
 /* Allocate the work space for up to `capacity` rows. Borrows *m and everything it points to. ERR_USAGE if the policy needs a missing router, missing
  * shares, missing centroids or centroids off the linear path, a caller that tells no steps, an expert that is absent or out of range, or more

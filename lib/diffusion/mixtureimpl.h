@@ -87,14 +87,18 @@ int mixer_probes(const struct mixer *x, int64_t i, int k);
  * need its density. */
 typedef int mixer_group_fn(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, void *arg, struct err *e);
 int mixer_groups(struct mixer *x, const struct mixture_call *c, int k, int mixed, mixer_group_fn *fn, void *arg, struct err *e);
+/* The predictions of a group: all, or of a guided group those with the condition, or those that guidance leads away from. */
+enum branch { BRANCH_BOTH, BRANCH_GIVEN, BRANCH_AWAY };
 /* Compute x->v, the predictions of expert k, and of its guide, for such a group; and how many numbers that are. */
-int mixer_predict(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, struct err *e);
-int64_t mixer_predicted(const struct mixer *x, int k, int64_t n, int mixed);
+int mixer_predict(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, enum branch branch, struct err *e);
+int64_t mixer_predicted(const struct mixer *x, int k, int64_t n, int mixed, enum branch branch);
+/* Whether such a group is guided, so that it has both branches. */
+int mixer_has_branches(const struct mixer *x, int k, int mixed);
 
-/* mixtureremote.c: get the predictions of all groups of a call from the ranks; then copy those of the next group, of expert k, to x->v. */
+/* mixtureremote.c: get the predictions of all groups of a call from the ranks; then copy those of the next group, of n rows of expert k, to x->v. */
 int mixer_alloc_ranks(struct mixer *x, struct err *e);
 void mixer_free_ranks(struct mixer *x);
 int mixer_ask_ranks(struct mixer *x, const struct mixture_call *c, struct err *e);
-void mixer_take(struct mixer *x, int k, int64_t floats);
+void mixer_take(struct mixer *x, int k, int64_t n, int mixed);
 
 #endif

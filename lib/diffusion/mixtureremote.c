@@ -1,5 +1,5 @@
-/* An evaluation of a mixture whose experts are on several ranks (diffusion/rankorder.h). The first rank groups the rows by expert as ever, sends each
- * rank the rows and the groups of its experts, runs its own experts meanwhile, and receives the predictions of the others. It keeps all predictions,
+/* An evaluation of a mixture whose experts, or whose branches of guidance, are on several ranks (diffusion/rankorder.h). The first rank groups the rows
+ * by expert as ever, sends each rank the rows and the groups of its experts, runs its own experts meanwhile, and receives the predictions of the others. It keeps all predictions,
  * in the order of their groups, and mixes them in the order of the experts, so that the sum is the same as that of one process. */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 /* The share of one rank in an evaluation. */
 struct part {
-	struct str groups; /* of each group: k, mixed, n, and n places of `row` */
+	struct str groups; /* of each group: k, mixed, branch, n, and n places of `row` */
 	struct str answer; /* the predictions of the groups */
 	size_t taken;      /* bytes of `answer` */
 	int32_t *row;      /* (rows) rows of the call that the rank gets */
@@ -20,7 +20,7 @@ struct part {
 
 struct mixer_ranks {
 	int n;
-	int *of;           /* (k) rank of each expert */
+	int *of;           /* (k) rank of each expert, of its branch with the condition if the next rank has the other branch */
 	struct part *part; /* (n) */
 	struct str body;
 	float *there;  /* (capacity, d) on the device: rows of another rank */
@@ -51,7 +51,7 @@ int mixer_alloc_ranks(struct mixer *x, struct err *e)
 	r->of = mem_zalloc((size_t)m->k, sizeof *r->of);
 	r->part = mem_zalloc((size_t)r->n, sizeof *r->part);
 	for (int k = 0; k < m->k; k++)
-		r->of[k] = expert_rank(m->expert, k, r->n);
+		r->of[k] = m->branches ? 2 * expert_rank(m->expert, k, r->n / 2) : expert_rank(m->expert, k, r->n);
 	for (int i = 0; i < r->n; i++) {
 		r->part[i].row = mem_zalloc(n, sizeof *r->part[i].row);
 		r->part[i].place = mem_zalloc(n, sizeof *r->part[i].place);
@@ -92,23 +92,38 @@ void mixer_free_ranks(struct mixer *x)
 	mem_free(r);
 }
 
-/* Add a group to the part of its expert's rank. The first rank takes rows by their number in the call. */
-static int add_group(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, void *arg, struct err *e)
+/* Add a group to the part of a rank. The first rank takes rows by their number in the call. */
+static void add_to_part(struct mixer *x, int rank, int k, int64_t n, int mixed, enum branch branch)
 {
-	struct part *p = &x->ranks->part[x->ranks->of[k]];
-	const int32_t head[3] = {k, mixed, (int32_t)n};
+	struct part *p = &x->ranks->part[rank];
+	const int32_t head[4] = {k, mixed, branch, (int32_t)n};
 
-	(void)c, (void)arg, (void)e;
 	str_add(&p->groups, head, sizeof head);
 	for (int64_t i = 0; i < n; i++) {
 		int32_t row = x->group[i];
 
-		if (p != x->ranks->part && p->place[row] < 0) {
+		if (rank && p->place[row] < 0) {
 			p->place[row] = (int32_t)p->rows;
 			p->row[p->rows++] = row;
 		}
-		str_add(&p->groups, p == x->ranks->part ? &row : &p->place[row], sizeof row);
+		str_add(&p->groups, rank ? &p->place[row] : &row, sizeof row);
 	}
+}
+
+/* Whether the branches of a group are on two ranks. */
+static int is_split(const struct mixer *x, int k, int mixed)
+{
+	return x->m->branches && mixer_has_branches(x, k, mixed);
+}
+
+static int add_group(struct mixer *x, const struct mixture_call *c, int k, int64_t n, int mixed, void *arg, struct err *e)
+{
+	int rank = x->ranks->of[k], split = is_split(x, k, mixed);
+
+	(void)c, (void)arg, (void)e;
+	add_to_part(x, rank, k, n, mixed, split ? BRANCH_GIVEN : BRANCH_BOTH);
+	if (split)
+		add_to_part(x, rank + 1, k, n, mixed, BRANCH_AWAY);
 	return 0;
 }
 
@@ -152,15 +167,17 @@ static int send_part(struct mixer *x, const struct mixture_call *c, int rank, st
 static int run_groups(struct mixer *x, const struct mixture_call *c, const char *groups, size_t bytes, struct str *answer, struct err *e)
 {
 	for (const char *at = groups; at < groups + bytes;) {
-		int32_t head[3];
+		int32_t head[4];
+		enum branch branch;
 		size_t floats;
 
 		memcpy(head, at, sizeof head);
-		memcpy(x->group, at + sizeof head, (size_t)head[2] * sizeof *x->group);
-		at += sizeof head + (size_t)head[2] * sizeof *x->group;
-		if (mixer_predict(x, c, head[0], head[2], head[1], e))
+		branch = (enum branch)head[2];
+		memcpy(x->group, at + sizeof head, (size_t)head[3] * sizeof *x->group);
+		at += sizeof head + (size_t)head[3] * sizeof *x->group;
+		if (mixer_predict(x, c, head[0], head[3], head[1], branch, e))
 			return -1;
-		floats = (size_t)mixer_predicted(x, head[0], head[2], head[1]);
+		floats = (size_t)mixer_predicted(x, head[0], head[3], head[1], branch);
 		device_get(x->device, x->ranks->v, x->v, floats * sizeof *x->v);
 		str_add(answer, x->ranks->v, floats * sizeof *x->v);
 	}
@@ -196,13 +213,23 @@ int mixer_ask_ranks(struct mixer *x, const struct mixture_call *c, struct err *e
 	return 0;
 }
 
-void mixer_take(struct mixer *x, int k, int64_t floats)
+static void take_part(struct mixer *x, int rank, float *v, int64_t floats)
 {
-	struct part *p = &x->ranks->part[x->ranks->of[k]];
-	size_t bytes = (size_t)floats * sizeof *x->v;
+	struct part *p = &x->ranks->part[rank];
+	size_t bytes = (size_t)floats * sizeof *v;
 
-	device_put(x->device, x->v, p->answer.p + p->taken, bytes);
+	device_put(x->device, v, p->answer.p + p->taken, bytes);
 	p->taken += bytes;
+}
+
+void mixer_take(struct mixer *x, int k, int64_t n, int mixed)
+{
+	int rank = x->ranks->of[k], split = is_split(x, k, mixed);
+	int64_t floats = mixer_predicted(x, k, n, mixed, split ? BRANCH_GIVEN : BRANCH_BOTH);
+
+	take_part(x, rank, x->v, floats);
+	if (split)
+		take_part(x, rank + 1, x->v + floats, floats);
 }
 
 /* Copy the array of the rows that comes next in an order, if it is there. */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "core/hash.h"
+#include "core/extends.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/names.h"
@@ -61,6 +62,7 @@ void manifest_release(struct manifest *m)
 	for (int i = 0; i < m->files; i++)
 		mem_free(m->file[i].name);
 	mem_free(m->file);
+	json_decref(m->extends);
 	json_decref(m->cluster_names);
 	json_decref(m->class_names);
 	*m = (struct manifest){0};
@@ -148,7 +150,8 @@ static int take_names(struct manifest *m, const json_t *stamp, const char *where
 {
 	const char *partition = json_string_value(json_object_get(json_object_get(stamp, "inputs"), "assign"));
 
-	if (jsonio_str(stamp, "partition", 0, &partition, where, e) || names_load(&m->cluster_names, stamp, "cluster_names", m->clusters, where, e) ||
+	if (jsonio_str(stamp, "partition", 0, &partition, where, e) || extends_load(&m->extends, stamp, where, e) ||
+	    names_load(&m->cluster_names, stamp, "cluster_names", m->clusters, where, e) ||
 	    names_load(&m->class_names, stamp, "class_names", -1, where, e))
 		return -1;
 	if (partition && is_sha256(partition))

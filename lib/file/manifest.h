@@ -31,6 +31,7 @@ struct manifest {
 	int files;
 	/* What the stamp says about the clusters and classes. */
 	char partition[65];    /* the partition (data/sharding.h), else the hash of the assignment; empty: unknown */
+	json_t *extends;       /* the partitions that this one extends (core/extends.h); NULL: none */
 	json_t *cluster_names; /* [clusters] (core/names.h); NULL: they have none */
 	json_t *class_names;   /* by class, at least as many as there are classes; NULL */
 };

@@ -103,6 +103,8 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 		a->highest = ensemble_number(name);
 	if (!rc && have && strcmp(name, "router") && net_is_classifier(&c.net))
 		rc = err_set(e, ERR_DATA, "%s: is a router, and an expert is expected", path);
+	if (!rc && have)
+		rc = membership_add(&a->together, dir, name, ensemble_number(name), &c, e);
 	if (!rc && have && !strcmp(name, "router")) {
 		if (!net_is_classifier(&c.net))
 			rc = err_set(e, ERR_DATA, "%s: is not a router", path);
@@ -112,7 +114,7 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 		a->k = c.net.clusters;
 	}
 	if (!rc && have)
-		rc = agree(a, dir, name, &c.net, e) || membership_add(&a->together, dir, name, ensemble_number(name), &c, e) ? -1 : 0;
+		rc = agree(a, dir, name, &c.net, e);
 	if (have && !net_is_classifier(&c.net) && c.clusters > a->k && c.cluster >= 0)
 		a->k = c.clusters;
 	model_config_release(&c);

@@ -6,9 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config.h"
 #include "core/hook.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "core/version.h"
 #include "file/claim.h"
 #include "file/standing.h"
 #include "metric/encodejobimpl.h"
@@ -132,6 +134,21 @@ static void say_idle(const struct encodejob *w)
 		say(w, "%s does nothing: %s consists of convolutions, which the CPU holds as f32", idle, w->o.model);
 }
 
+int encodejob_waits(void *arg, struct err *e)
+{
+	struct encodejob *w = arg;
+
+	return progress_tell(&w->hooks.progress, w->encoding ? "samples" : "pictures", w->done, w->total) ? err_set(e, ERR_AGAIN, "interrupted") : 0;
+}
+
+/* Stay in touch with the other ranks, and stop if the user wants it. */
+static int tell(void *arg)
+{
+	struct encodejob *w = arg;
+
+	return (w->farm && farm_attend(w->farm)) || encodejob_waits(w, &(struct err){0});
+}
+
 static int open_model(struct encodejob *w, struct err *e)
 {
 	struct encoding_options *o = &w->o.encoding;
@@ -140,6 +157,8 @@ static int open_model(struct encodejob *w, struct err *e)
 	o->text = w->model.text;
 	o->device = w->device;
 	o->pool = w->device->pool;
+	o->tell = tell;
+	o->tell_arg = w;
 	if (!w->model.vision)
 		w->encoding = encoding_open(o, e);
 	else
@@ -166,14 +185,39 @@ static int encode(struct encodejob *w, struct stamp *stamp, struct encode_report
 	return rc;
 }
 
-int encodejob_run(struct encodejob *w, struct device *device, struct encode_report *report, struct err *e)
+/* What the ranks must agree on. */
+static int agree(struct encodejob *w, int rc, struct err *e)
+{
+	struct stamp *s;
+	char *line;
+
+	if (!w->o.comm)
+		return rc;
+	if (comm_agree(w->o.comm, rc, e))
+		return -1;
+	s = make_stamp(w);
+	stamp_i64(s, "batch", w->o.encoding.batch);
+	line = stamp_line(s);
+	rc = comm_agree_stamp(w->o.comm, DDM_VERSION "\n" DDM_BUILD, line, stamp_line_differs, e);
+	mem_free(line);
+	stamp_free(s);
+	if (rc)
+		return -1;
+	if (w->encoding)
+		encodetar_join(w);
+	else
+		encodefeatures_join(w);
+	w->farm = farm_new(w->o.comm, &w->work);
+	return 0;
+}
+
+/* On rank 0. */
+static int run(struct encodejob *w, struct encode_report *report, struct err *e)
 {
 	struct stamp *stamp;
 	int there, rc = -1;
 
-	*report = (struct encode_report){0};
-	w->device = device;
-	if (open_model(w, e) || (w->encoding && encodetar_null_text(w, e)) || scan(w, e))
+	if ((w->encoding && encodetar_null_text(w, e)) || scan(w, e))
 		return -1;
 	stamp = make_stamp(w);
 	there = is_there(w, stamp, e);
@@ -185,14 +229,34 @@ int encodejob_run(struct encodejob *w, struct device *device, struct encode_repo
 	return rc;
 }
 
+int encodejob_run(struct encodejob *w, struct device *device, struct encode_report *report, struct err *e)
+{
+	int rc;
+
+	*report = (struct encode_report){0};
+	w->device = device;
+	if (agree(w, open_model(w, e), e))
+		return -1;
+	rc = comm_rank(w->o.comm) ? farm_serve(w->farm, e) : run(w, report, e);
+	farm_stop(w->farm);
+	return rc;
+}
+
+static int claim_outputs(const struct encodejob *w, struct err *e)
+{
+	return claim_take((const char *const[]){w->o.out, w->o.null_text, w->o.keys}, 3, e) ||
+	               (w->o.keys && standing_view(w->o.keys, "ddm-encode", NULL, e))
+	           ? -1
+	           : 0;
+}
+
 struct encodejob *encodejob_new(const struct encode_request *q, const struct encode_hooks *hooks, struct err *e)
 {
 	struct encodejob *w = mem_zalloc(1, sizeof *w);
 
 	w->o = *q;
 	w->hooks = hooks ? *hooks : (struct encode_hooks){0};
-	if (encodemodel_recognise(w, e) || encodemodel_check(w, e) || claim_take((const char *const[]){w->o.out, w->o.null_text, w->o.keys}, 3, e) ||
-	    (w->o.keys && standing_view(w->o.keys, "ddm-encode", NULL, e))) {
+	if (encodemodel_recognise(w, e) || encodemodel_check(w, e) || (!comm_rank(w->o.comm) && claim_outputs(w, e))) {
 		encodejob_free(w);
 		return NULL;
 	}
@@ -208,7 +272,9 @@ void encodejob_free(struct encodejob *w)
 {
 	if (!w)
 		return;
-	claim_drop((const char *const[]){w->o.out, w->o.null_text, w->o.keys}, 3);
+	if (!comm_rank(w->o.comm))
+		claim_drop((const char *const[]){w->o.out, w->o.null_text, w->o.keys}, 3);
+	farm_free(w->farm);
 	encoding_free(w->encoding);
 	extractor_free(w->extractor);
 	mem_free(w->model.vae);

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/option.h"
@@ -32,6 +33,7 @@ struct encode_request {
 	int64_t max_errors; /* most bad samples before ERR_SKIPPED; negative: no limit */
 	const char *spool;  /* folder for temporary files, or NULL */
 	const char *out;    /* tar, or .npy of features; "-": the tar on standard output */
+	struct comm *comm;  /* ranks that share the samples, each with the same request; NULL: this process alone. Borrowed */
 };
 
 /* The option table that fills a request (core/option.h), except its `encoding`, which encoding_option_rows fills; and the defaults of both: no model,
@@ -62,7 +64,10 @@ int encodejob_makes_features(const struct encodejob *w); /* 1: the output is a t
 
 /* Encode all samples into the output, which appears whole or not at all. An existing output of the same samples and request is left alone. After
  * ERR_AGAIN and ERR_UNAVAILABLE the finished part is kept, and the same request resumes from it. The device is borrowed and must have a pool.
- * ERR_SKIPPED if more than max_errors samples were bad; the output is complete without them. */
+ * ERR_SKIPPED if more than max_errors samples were bad; the output is complete without them.
+ *
+ * With a comm, rank 0 does what is said here, and the others encode samples for it until it is done; they call no hook, read no samples, and claim and
+ * write nothing. ERR_EXISTS if the ranks were given other options or models, or are of another build; ERR_UNAVAILABLE names a rank that is lost. */
 int encodejob_run(struct encodejob *w, struct device *device, struct encode_report *report, struct err *e);
 void encodejob_free(struct encodejob *w); /* NULL is allowed; call it before the device is freed */
 

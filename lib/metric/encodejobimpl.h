@@ -3,6 +3,7 @@
 #ifndef DDM_METRIC_ENCODEJOBIMPL_H
 #define DDM_METRIC_ENCODEJOBIMPL_H
 
+#include "comm/farm.h"
 #include "data/encoding.h"
 #include "file/partial.h"
 #include "file/stamp.h"
@@ -24,6 +25,9 @@ struct encodejob {
 	struct partial partial;      /* the output */
 	char digest[65];             /* of the samples' contents; empty if a source can be read only once (standard input) */
 	int64_t done, total;         /* samples written so far, and their number from a first pass over the sources, 0: unknown */
+	struct farm *farm;           /* of several ranks, with its work; NULL: this process alone */
+	struct farm_work work;
+	void *output; /* rank 0: what the file that takes the results has of them */
 };
 
 /* Fill w->model. ERR_DATA if the model is no known encoder, or lacks the encoder that w->o.as names. */
@@ -36,6 +40,11 @@ int encodemodel_check(const struct encodejob *w, struct err *e);
 int encodejob_open_output(struct encodejob *w, const struct stamp *stamp, int64_t from, struct err *e);
 /* Close the output. The finished part is kept if the same request can resume: after ERR_AGAIN and ERR_UNAVAILABLE. */
 void encodejob_close_output(struct encodejob *w, const struct err *e);
+
+/* Fill the calls of w->work that all ranks make. */
+void encodetar_join(struct encodejob *w);
+void encodefeatures_join(struct encodejob *w);
+int encodejob_waits(void *arg, struct err *e); /* farm_work.wait; arg is the job */
 
 int encodetar_null_text(const struct encodejob *w, struct err *e); /* writes the features of the empty text if requested */
 int encodetar_write(struct encodejob *w, const struct stamp *stamp, struct samples *s, struct err *e);

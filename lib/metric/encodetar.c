@@ -55,14 +55,12 @@ static int go_on(struct encodejob *w, struct err *e)
 	return encoding_go_on(w->encoding, &(struct encoding_place){.batches = mark[0], .bad = mark[2], .cut = mark[3]}, e);
 }
 
-static int put_samples(struct encodejob *w, struct tar_writer *t, struct samples *s, struct err *e)
+/* All samples that encoding_next hands out: of a batch, or without other ranks of all. */
+static int put_samples(struct encodejob *w, struct tar_writer *t, struct err *e)
 {
 	struct sample x;
 	int rc;
 
-	encoding_begin(w->encoding, s);
-	if (partial_is_kept(&w->partial) && go_on(w, e))
-		return -1;
 	while ((rc = encoding_next(w->encoding, &x, e)) > 0) {
 		if (put_sample(t, &x, e))
 			return -1;
@@ -74,6 +72,37 @@ static int put_samples(struct encodejob *w, struct tar_writer *t, struct samples
 	return rc;
 }
 
+static int read_piece(void *arg, struct str *order, struct err *e)
+{
+	return encoding_read(((struct encodejob *)arg)->encoding, order, e);
+}
+
+static int compute_piece(void *arg, const struct str *order, struct str *result, struct err *e)
+{
+	return encoding_compute(((struct encodejob *)arg)->encoding, order, result, e);
+}
+
+static int take_piece(void *arg, const struct str *order, const struct str *result, struct err *e)
+{
+	struct encodejob *w = arg;
+
+	return encoding_take(w->encoding, order, result, e) || put_samples(w, w->output, e) ? -1 : 0;
+}
+
+void encodetar_join(struct encodejob *w)
+{
+	w->work = (struct farm_work){.next = read_piece, .compute = compute_piece, .take = take_piece, .wait = encodejob_waits, .arg = w};
+}
+
+static int encode_samples(struct encodejob *w, struct tar_writer *t, struct samples *s, struct err *e)
+{
+	encoding_begin(w->encoding, s);
+	if (partial_is_kept(&w->partial) && go_on(w, e))
+		return -1;
+	w->output = t;
+	return w->farm ? farm_run(w->farm, e) : put_samples(w, t, e);
+}
+
 int encodetar_write(struct encodejob *w, const struct stamp *stamp, struct samples *s, struct err *e)
 {
 	struct tar_writer t = {0};
@@ -81,7 +110,7 @@ int encodetar_write(struct encodejob *w, const struct stamp *stamp, struct sampl
 	int on = encodejob_open_output(w, stamp, 0, e), rc = -1;
 
 	if (on >= 0 && !tar_start(&t, &w->partial.out, on ? NULL : line, e))
-		rc = put_samples(w, &t, s, e);
+		rc = encode_samples(w, &t, s, e);
 	if (rc)
 		tar_release(&t);
 	else

@@ -22,6 +22,7 @@ struct model_config {
 	int64_t clusters;        /* K of the data it was trained on; 0: unknown */
 	int64_t *cluster_sizes;  /* [clusters] training samples per cluster; NULL: unknown */
 	double *cluster_shares;  /* [clusters] probabilities of the clusters where they have no sizes; NULL: unknown */
+	json_t *extends;         /* the partitions that this one extends (core/extends.h); NULL: none. Owned */
 	char partition[65];      /* identifies the partition into these clusters (data/sharding.h); empty: unknown */
 	json_t *cluster_names;   /* [clusters] (core/names.h); NULL: none */
 	json_t *class_names;     /* [net.classes]; NULL: none */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/extends.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/names.h"
@@ -61,7 +62,8 @@ static int load_names(const json_t *o, struct model_config *c, const char *where
 	if (strlen(partition) >= sizeof c->partition)
 		return err_set(e, ERR_DATA, "%s: \"partition\" is not a SHA-256", where);
 	snprintf(c->partition, sizeof c->partition, "%s", partition);
-	return names_load(&c->cluster_names, o, "cluster_names", c->clusters ? c->clusters : -1, where, e) ||
+	return extends_load(&c->extends, o, where, e) ||
+	               names_load(&c->cluster_names, o, "cluster_names", c->clusters ? c->clusters : -1, where, e) ||
 	               names_load(&c->class_names, o, "class_names", c->net.classes ? c->net.classes : -1, where, e)
 	           ? -1
 	           : 0;
@@ -145,9 +147,10 @@ void model_config_release(struct model_config *c)
 	mem_free(c->cluster_shares);
 	c->cluster_sizes = NULL;
 	c->cluster_shares = NULL;
+	json_decref(c->extends);
 	json_decref(c->cluster_names);
 	json_decref(c->class_names);
-	c->cluster_names = c->class_names = NULL;
+	c->extends = c->cluster_names = c->class_names = NULL;
 	betas_release(&c->betas);
 }
 
@@ -185,6 +188,8 @@ char *model_config_text(const struct model_config *c, const json_t *extra)
 	}
 	if (*c->partition)
 		json_object_set_new(o, "partition", json_string(c->partition));
+	if (c->extends)
+		json_object_set(o, "extends", c->extends);
 	if (c->cluster_names)
 		json_object_set(o, "cluster_names", c->cluster_names);
 	if (c->class_names)

@@ -78,7 +78,7 @@ int distance_load(struct distance *c, const struct distance_source *s, struct er
 	*c = (struct distance){.channels = s->channels, .side = s->side, .device = s->device, .hogcolor = !strcmp(name, FEATURES_HOGCOLOR)};
 	f.name = name;
 	f.d = c->hogcolor ? FEATURES_HOGCOLOR_DIM : f.d;
-	rc = find_features(c, s, &f, input, e) || centroids_load(&c->centroids, c->hash, s->path, &f, c->network != NULL, 0, e) ? -1 : 0;
+	rc = find_features(c, s, &f, input, e) || centroids_load(&c->centroids, c->hash, NULL, s->path, &f, c->network != NULL, 0, e) ? -1 : 0;
 	if (!rc && c->centroids.k != s->k)
 		rc = err_set(e, ERR_DATA, "%s: holds %d centroids, but the model has %d clusters", s->path, c->centroids.k, s->k);
 	mem_free(name);

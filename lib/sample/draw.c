@@ -23,7 +23,7 @@ static int tell(void *arg, const char *what, int64_t done, int64_t total)
 	struct sampling *r = arg;
 
 	(void)what;
-	return progress_tell(&r->hooks.progress, "pictures", r->at + r->rows * done / total, r->count);
+	return (r->farm && farm_attend(r->farm)) || progress_tell(&r->hooks.progress, "pictures", r->done + r->rows * done / total, r->count);
 }
 
 /* Uploads the weights of the experts and of their guides in this order. */
@@ -73,7 +73,7 @@ int sampling_prepare(struct sampling *r, struct err *e)
 	    .seed = r->ask.seed,
 	    .batch = r->ask.batch,
 	    .torch = r->ask.noise,
-	    .observe = r->ask.log ? observe : NULL,
+	    .observe = r->logs ? observe : NULL,
 	    .observe_arg = r,
 	    .order = order_weights,
 	    .order_arg = r,
@@ -81,7 +81,7 @@ int sampling_prepare(struct sampling *r, struct err *e)
 	r->tell = (struct progress){tell, r};
 	if (!(r->state = sampler_new(&r->sampler, e)) || !(r->x = mem_try(n * (size_t)s->d, sizeof *r->x, "pictures", e)))
 		return -1;
-	if (r->ask.log && !(r->weights = mem_try(n * (size_t)r->ask.steps * (size_t)s->k, sizeof *r->weights, "router weights", e)))
+	if (r->logs && !(r->weights = mem_try(n * (size_t)r->ask.steps * (size_t)s->k, sizeof *r->weights, "router weights", e)))
 		return -1;
 	mixture_stats_init(&r->stats, s->k, r->ask.steps);
 	r->sheet_n = r->ask.grid ? (r->count < SHEET_LIMIT ? r->count : SHEET_LIMIT) : 0;
@@ -90,33 +90,6 @@ int sampling_prepare(struct sampling *r, struct err *e)
 	r->layout =
 	    (struct contactsheet){.columns = contactsheet_columns(r->sheet_n), .side = r->out.picture_size, .channels = (int)r->out.picture_channels};
 	return contactsheet_new(&r->sheet, &r->layout, (r->sheet_n + r->layout.columns - 1) / r->layout.columns, 0, e);
-}
-
-static void show_picture(void *arg, int64_t i, const struct picture *p)
-{
-	struct sampling *r = arg;
-	int64_t place = r->index[i] - r->ask.first;
-
-	if (r->hooks.picture)
-		r->hooks.picture(r->hooks.arg, r->index[i], p);
-	if (place < r->sheet_n)
-		contactsheet_put(&r->sheet, &r->layout, place, 0, p);
-}
-
-static int write_batch(struct sampling *r, int64_t n, struct err *e)
-{
-	int rc;
-
-	for (int64_t i = 0; i < n; i++)
-		r->item[i] = (struct output_item){str_new("%06lld", (long long)r->index[i]), samplestamp_line(r, i),
-		                                  r->prompts.n ? r->prompts.v[r->prompt[i]].text : NULL};
-	rc = output_write(&r->out, n, r->x, r->item, show_picture, r, e);
-	for (int64_t i = 0; i < n; i++) {
-		if (!rc && r->ask.log)
-			rc = samplereport_log(r, r->index[i], r->weights + i * r->ask.steps * r->ensemble.k, e);
-		r->assigned[r->heaviest[i]]++;
-	}
-	return rc;
 }
 
 static int32_t class_of(const struct sampling *r, int64_t i)
@@ -146,6 +119,65 @@ void sampling_choose(struct sampling *r, int64_t i)
 		r->label[i] = class_of(r, i);
 }
 
+void batch_choose(struct sampling *r, int64_t at, int64_t n)
+{
+	r->at = at;
+	for (int64_t i = 0; i < n; i++)
+		sampling_choose(r, i);
+}
+
+int batch_texts(struct sampling *r, int64_t n, struct texts *texts, struct err *e)
+{
+	*texts = (struct texts){0};
+	return r->text ? textsource_batch(r->text, n, r->prompt, r->wanted, r->negative, texts, e) : 0;
+}
+
+void batch_items(struct sampling *r, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		r->item[i] = (struct output_item){str_new("%06lld", (long long)r->index[i]), samplestamp_line(r, i),
+		                                  r->prompts.n ? r->prompts.v[r->prompt[i]].text : NULL};
+}
+
+void batch_items_free(struct sampling *r, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		mem_free((void *)(uintptr_t)r->item[i].name);
+		mem_free((void *)(uintptr_t)r->item[i].stamp);
+		r->item[i] = (struct output_item){0};
+	}
+}
+
+int batch_shows(const struct sampling *r, int64_t i)
+{
+	return r->hooks.picture || r->index[i] - r->ask.first < r->sheet_n;
+}
+
+int batch_put(void *arg, int64_t i, const struct output_made *m, struct err *e)
+{
+	struct sampling *r = arg;
+	int64_t place = r->index[i] - r->ask.first;
+
+	if (output_put(&r->out, &r->item[i], m, e))
+		return -1;
+	if (m->picture.pixels && r->hooks.picture)
+		r->hooks.picture(r->hooks.arg, r->index[i], &m->picture);
+	if (m->picture.pixels && place < r->sheet_n)
+		contactsheet_put(&r->sheet, &r->layout, place, 0, &m->picture);
+	return 0;
+}
+
+int batch_end(struct sampling *r, int64_t n, struct err *e)
+{
+	for (int64_t i = 0; i < n; i++) {
+		if (r->ask.log && samplereport_log(r, r->index[i], r->weights + i * r->ask.steps * r->ensemble.k, e))
+			return -1;
+		r->assigned[r->heaviest[i]]++;
+	}
+	r->done = r->at + n;
+	return resume_save(r, r->done, e);
+}
+
 static int sample_batch(struct sampling *r, int64_t n, struct err *e)
 {
 	struct sampler_call c = {.n = n,
@@ -156,19 +188,24 @@ static int sample_batch(struct sampling *r, int64_t n, struct err *e)
 	                         .chosen = r->chosen,
 	                         .text = r->wanted,
 	                         .negative = r->negative};
+	int rc;
 
-	for (int64_t i = 0; i < n; i++)
-		sampling_choose(r, i);
-	if (r->text && textsource_batch(r->text, n, r->prompt, r->wanted, r->negative, &c.texts, e))
+	if (batch_texts(r, n, &c.texts, e) || sampler_run(r->state, r->x, &c, r->heaviest, &r->stats, e) || ranks_rest(r, e))
 		return -1;
-	return sampler_run(r->state, r->x, &c, r->heaviest, &r->stats, e) || ranks_rest(r, e) || write_batch(r, n, e) ? -1 : 0;
+	batch_items(r, n);
+	rc = output_make(&r->out, n, r->x, r->item, output_makes_files(&r->out), batch_put, r, e);
+	batch_items_free(r, n);
+	return rc ? -1 : batch_end(r, n, e);
 }
 
 int sampling_draw(struct sampling *r, struct err *e)
 {
-	for (r->at = r->kept; r->at < r->count; r->at += r->ask.batch) {
-		r->rows = r->count - r->at < r->ask.batch ? r->count - r->at : r->ask.batch;
-		if (sample_batch(r, r->rows, e) || resume_save(r, r->at + r->rows, e))
+	if (r->farm)
+		return spread_draw(r, e);
+	for (r->done = r->kept; r->done < r->count;) {
+		r->rows = r->count - r->done < r->ask.batch ? r->count - r->done : r->ask.batch;
+		batch_choose(r, r->done, r->rows);
+		if (sample_batch(r, r->rows, e))
 			return -1;
 	}
 	progress_tell(&r->hooks.progress, "pictures", r->count, r->count);

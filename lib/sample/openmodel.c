@@ -322,8 +322,10 @@ int sampling_open_model(struct sampling *r, struct err *e)
 	tell_steps(r, s, "", r->ask.step);
 	if (check_classes(r, e) || (r->ask.guide && open_guide(r, &o, e)))
 		return -1;
-	if (sampling_takes_orders(r))
+	if (sampling_takes_orders(r) && !sampling_spreads_pictures(r))
 		return set_mixture(r, e) || ranks_deal(r, e) ? -1 : 0;
+	if (sampling_takes_orders(r))
+		return find_vae(r, dir, e) || set_mixture(r, e) || set_distance(r, e) ? -1 : 0;
 	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
 		return -1;
 	if (r->encoder_dtype_given && r->ask.encoder_dtype && r->device->compact && (!r->text || r->ask.text_features))

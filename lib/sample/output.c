@@ -58,10 +58,9 @@ struct task {
 	struct output *o;
 	const float *x; /* (.., picture_channels, picture_size, picture_size) */
 	const struct output_item *item;
+	int files;
 	struct done {
-		struct picture picture;
-		uint8_t *data;
-		size_t len;
+		struct output_made made;
 		struct err e;
 	} * done;
 };
@@ -71,23 +70,22 @@ static void encode(void *arg, int64_t i, int worker)
 	const struct task *t = arg;
 	const struct output *o = t->o;
 	struct done *d = &t->done[i];
+	struct output_made *m = &d->made;
 	char what[64];
 	int64_t each = o->picture_channels * o->picture_size * o->picture_size;
 
 	(void)worker;
 	snprintf(what, sizeof what, "picture %s", t->item[i].name);
-	if (gallery_picture(&d->picture, t->x + i * each, o->picture_channels, o->picture_size, o->picture_size, what, &d->e))
-		return;
-	if (o->sink.kind == SINK_NOTHING || o->sink.kind == SINK_NPZ)
+	if (gallery_picture(&m->picture, t->x + i * each, o->picture_channels, o->picture_size, o->picture_size, what, &d->e) || !t->files)
 		return;
 	if (o->format == FORMAT_PNG) {
 		struct still_text text[] = {{"Software", "ddm-sample " DDM_VERSION}, {"ddm", t->item[i].stamp}, {"Description", t->item[i].prompt}};
 
-		still_encode_png(&d->picture, text, t->item[i].prompt ? 3 : 2, &d->data, &d->len, &d->e);
+		still_encode_png(&m->picture, text, t->item[i].prompt ? 3 : 2, &m->data, &m->len, &d->e);
 	} else if (o->format == FORMAT_WEBP) {
-		still_encode_webp(&d->picture, &d->data, &d->len, &d->e);
+		still_encode_webp(&m->picture, &m->data, &m->len, &d->e);
 	} else if (o->format == FORMAT_JPG) {
-		still_encode_jpeg(&d->picture, JPEG_QUALITY, &d->data, &d->len, &d->e);
+		still_encode_jpeg(&m->picture, JPEG_QUALITY, &m->data, &m->len, &d->e);
 	}
 }
 
@@ -110,7 +108,19 @@ static int add_members(struct output *o, const struct output_item *item, const v
 	return rc;
 }
 
-static int write_latents(struct output *o, int64_t n, const float *x, const struct output_item *item, struct err *e)
+int output_makes_files(const struct output *o)
+{
+	return o->sink.kind != SINK_NOTHING && o->sink.kind != SINK_NPZ;
+}
+
+int output_put(struct output *o, const struct output_item *item, const struct output_made *m, struct err *e)
+{
+	if (o->sink.kind == SINK_NPZ)
+		return sink_rows(&o->sink, m->picture.pixels, (size_t)(o->picture_channels * o->picture_size * o->picture_size), e);
+	return output_makes_files(o) ? add_members(o, item, m->data, m->len, e) : 0;
+}
+
+static int make_latents(const struct output *o, int64_t n, const float *x, output_made_fn *fn, void *arg, struct err *e)
 {
 	const int64_t shape[3] = {o->channels, o->size, o->size}, each = o->channels * o->size * o->size;
 	struct str s = {0};
@@ -119,17 +129,16 @@ static int write_latents(struct output *o, int64_t n, const float *x, const stru
 	for (int64_t i = 0; i < n && !rc; i++) {
 		str_reset(&s);
 		npy_encode(&s, NPY_F4, 3, shape, x + i * each);
-		rc = add_members(o, &item[i], s.p, s.len, e);
+		rc = fn(arg, i, &(struct output_made){.data = (uint8_t *)s.p, .len = s.len}, e);
 	}
 	str_release(&s);
 	return rc;
 }
 
-static int write_pictures(struct output *o, int64_t n, const float *x, const struct output_item *item, int64_t first,
-                          void (*put)(void *arg, int64_t i, const struct picture *p), void *arg, struct err *e)
+static int make_pictures(struct output *o, int64_t n, const float *x, const struct output_item *item, int files, int64_t first, output_made_fn *fn,
+                         void *arg, struct err *e)
 {
-	struct task t = {o, x, item, mem_zalloc((size_t)n, sizeof *t.done)};
-	size_t each = (size_t)(o->picture_channels * o->picture_size * o->picture_size);
+	struct task t = {o, x, item, files, mem_zalloc((size_t)n, sizeof *t.done)};
 	int rc = 0;
 
 	pool_run(o->pool, n, encode, &t);
@@ -138,21 +147,17 @@ static int write_pictures(struct output *o, int64_t n, const float *x, const str
 
 		if (!rc && d->e.code)
 			rc = err_set(e, d->e.code, "%s", d->e.msg);
-		if (!rc && o->sink.kind == SINK_NPZ)
-			rc = sink_rows(&o->sink, d->picture.pixels, each, e);
-		else if (!rc && o->sink.kind != SINK_NOTHING)
-			rc = add_members(o, &item[i], d->data, d->len, e);
-		if (!rc && put)
-			put(arg, first + i, &d->picture);
-		picture_release(&d->picture);
-		mem_free(d->data);
+		if (!rc)
+			rc = fn(arg, first + i, &d->made, e);
+		picture_release(&d->made.picture);
+		mem_free(d->made.data);
 	}
 	mem_free(t.done);
 	return rc;
 }
 
-static int decode_pictures(struct output *o, int64_t n, float *x, const struct output_item *item,
-                           void (*put)(void *arg, int64_t i, const struct picture *p), void *arg, struct err *e)
+static int decode_pictures(struct output *o, int64_t n, float *x, const struct output_item *item, int files, output_made_fn *fn, void *arg,
+                           struct err *e)
 {
 	int64_t each = o->channels * o->size * o->size;
 
@@ -161,26 +166,17 @@ static int decode_pictures(struct output *o, int64_t n, float *x, const struct o
 		int64_t k = n - at < o->chunk ? n - at : o->chunk;
 
 		if (autoencoder_decode(o->vae, k, x + at * each, o->size, o->size, o->tile, o->decoded, e) ||
-		    write_pictures(o, k, o->decoded, item + at, at, put, arg, e))
+		    make_pictures(o, k, o->decoded, item + at, files, at, fn, arg, e))
 			return -1;
 	}
 	return 0;
 }
 
-int output_write(struct output *o, int64_t n, float *x, struct output_item *item, void (*put)(void *arg, int64_t i, const struct picture *p),
-                 void *arg, struct err *e)
+int output_make(struct output *o, int64_t n, float *x, const struct output_item *item, int files, output_made_fn *fn, void *arg, struct err *e)
 {
-	int rc;
-
 	if (o->format == FORMAT_LATENT)
-		rc = write_latents(o, n, x, item, e);
-	else
-		rc = o->vae ? decode_pictures(o, n, x, item, put, arg, e) : write_pictures(o, n, x, item, 0, put, arg, e);
-	for (int64_t i = 0; i < n; i++) {
-		mem_free(item[i].name);
-		mem_free(item[i].stamp);
-	}
-	return rc;
+		return make_latents(o, n, x, fn, arg, e);
+	return o->vae ? decode_pictures(o, n, x, item, files, fn, arg, e) : make_pictures(o, n, x, item, files, 0, fn, arg, e);
 }
 
 int output_finish(struct output *o, struct err *e)

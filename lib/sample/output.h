@@ -22,9 +22,16 @@ struct output {
 
 /* The names and texts of one sample; item i belongs to row i of x. */
 struct output_item {
-	char *name;         /* name of its files, without an ending */
-	char *stamp;        /* a line of JSON; both are freed with mem_free by output_write */
+	const char *name;   /* name of its files, without an ending */
+	const char *stamp;  /* a line of JSON */
 	const char *prompt; /* or NULL */
+};
+
+/* One finished sample. */
+struct output_made {
+	struct picture picture; /* empty for FORMAT_LATENT */
+	uint8_t *data;          /* (len) its file in the output's format; NULL if no files are made */
+	size_t len;
 };
 
 /* File ending of each enum sample_format, without the dot; NULL for an array. */
@@ -36,10 +43,13 @@ int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct
 int output_claim(const char *const *path, size_t n, struct err *e);
 /* Open the output for n samples, as sink_open. Call when the size of a picture is known. */
 int output_start(struct output *o, enum sink_kind kind, const char *path, const char *stamp, const char *same, int64_t n, struct err *e);
-/* Decode, encode and write x (n, channels, size, size) in order; overwrites x and frees the strings of the items. put (may be NULL) is called
- * with every picture, but not for FORMAT_LATENT. */
-int output_write(struct output *o, int64_t n, float *x, struct output_item *item, void (*put)(void *arg, int64_t i, const struct picture *p),
-                 void *arg, struct err *e);
+/* Decode and encode x (n, channels, size, size), which is overwritten, and call fn(arg, i, sample) for each row in order; the sample is borrowed for
+ * the call. files: also make the bytes of the files. On another rank than the first the output need not be started. */
+typedef int output_made_fn(void *arg, int64_t i, const struct output_made *m, struct err *e);
+int output_make(struct output *o, int64_t n, float *x, const struct output_item *item, int files, output_made_fn *fn, void *arg, struct err *e);
+int output_makes_files(const struct output *o); /* whether the output takes files of single samples: no array, and not nothing */
+/* Write the next sample. */
+int output_put(struct output *o, const struct output_item *item, const struct output_made *m, struct err *e);
 int output_finish(struct output *o, struct err *e); /* finish the file and put it in place */
 void output_release(struct output *o, int keep);    /* free everything; `keep` as in sink_close */
 

@@ -231,9 +231,12 @@ int request_settle(struct sampling *r, struct err *e)
 	settle_numbers(r);
 	if (check_labels(r, e) || check_centroids(r, e) || check_density(r, e) || check_guide(r, e) || settle_output(r, e))
 		return -1;
-	if (a->comm && request_follows_flow(r))
-		return err_set(e, ERR_USAGE, "--route density with --solver %s takes gradients of all experts, so they cannot be on several ranks",
-		               r->solver.name);
+	r->logs = a->log && (!sampling_takes_orders(r) || sampling_spreads_pictures(r));
+	if (a->comm && !sampling_spreads_pictures(r) && request_follows_flow(r))
+		return err_set(
+		    e, ERR_USAGE,
+		    "--route density with --solver %s takes gradients of all experts, so they cannot be on several ranks: use --spread pictures",
+		    r->solver.name);
 	if (!sampling_takes_orders(r))
 		return check_outputs(r, e);
 	drop_outputs(r);

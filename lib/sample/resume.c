@@ -24,36 +24,6 @@ char *resume_key(const struct sampling *r, const char *stamp)
 
 /* ---- the counts ---- */
 
-/* The arrays of counts and their lengths. */
-struct counts {
-	struct {
-		const char *name;
-		int64_t *v, n;
-	} row[13];
-	int n;
-};
-
-static struct counts counts_of(struct sampling *r)
-{
-	struct mixture_stats *s = &r->stats;
-	int64_t k = s->k;
-
-	return (struct counts){{{"evaluations", &s->evaluations, 1},
-	                        {"longest", &s->longest, 1},
-	                        {"used", &s->used, 1},
-	                        {"rows", s->rows, k},
-	                        {"guide_rows", s->guide_rows, k},
-	                        {"mass", s->mass, k},
-	                        {"router_rows", &s->router_rows, 1},
-	                        {"distance_rows", &s->distance_rows, 1},
-	                        {"entropy", s->entropy, s->steps},
-	                        {"entropy_rows", s->entropy_rows, s->steps},
-	                        {"density_entropy", s->density_entropy, s->steps},
-	                        {"density_rows", s->density_rows, s->steps},
-	                        {"assigned", r->assigned, k}},
-	                       13};
-}
-
 static void put_counts(json_t *o, const char *name, const int64_t *v, int64_t n)
 {
 	json_t *a = json_array();
@@ -79,11 +49,13 @@ static int take_counts(const json_t *o, const char *name, int64_t *v, int64_t n)
 
 static json_t *facts_of(struct sampling *r)
 {
-	struct counts c = counts_of(r);
+	struct stats_row row[STATS_ROWS];
 	json_t *o = json_object();
 
-	for (int i = 0; i < c.n; i++)
-		put_counts(o, c.row[i].name, c.row[i].v, c.row[i].n);
+	mixture_stats_rows(&r->stats, row);
+	for (int i = 0; i < STATS_ROWS; i++)
+		put_counts(o, row[i].name, row[i].v, row[i].n);
+	put_counts(o, "assigned", r->assigned, r->stats.k);
 	put_counts(o, "bytes", r->bytes, r->networks);
 	json_object_set_new(o, "seconds", json_real(r->before + clock_seconds() - r->started));
 	return o;
@@ -91,13 +63,14 @@ static json_t *facts_of(struct sampling *r)
 
 static int take_facts(struct sampling *r, const json_t *o)
 {
-	struct counts c = counts_of(r);
+	struct stats_row row[STATS_ROWS];
 
-	for (int i = 0; i < c.n; i++)
-		if (take_counts(o, c.row[i].name, c.row[i].v, c.row[i].n))
+	mixture_stats_rows(&r->stats, row);
+	for (int i = 0; i < STATS_ROWS; i++)
+		if (take_counts(o, row[i].name, row[i].v, row[i].n))
 			return -1;
 	r->before = json_number_value(json_object_get(o, "seconds"));
-	return take_counts(o, "bytes", r->bytes, r->networks);
+	return take_counts(o, "assigned", r->assigned, r->stats.k) || take_counts(o, "bytes", r->bytes, r->networks) ? -1 : 0;
 }
 
 /* ---- the sheet ---- */
@@ -149,8 +122,7 @@ static int start_over(struct sampling *r, const char *stamp, struct err *e)
 	struct sink *s = &r->out.sink;
 
 	s->part.dropped = PARTIAL_DAMAGED;
-	mixture_stats_release(&r->stats);
-	mixture_stats_init(&r->stats, r->ensemble.k, r->ask.steps);
+	mixture_stats_reset(&r->stats);
 	memset(r->assigned, 0, (size_t)r->ensemble.k * sizeof *r->assigned);
 	memset(r->bytes, 0, (size_t)r->networks * sizeof *r->bytes);
 	r->before = 0;

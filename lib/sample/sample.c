@@ -59,19 +59,25 @@ static int write_sheet(struct sampling *r, struct err *e)
 	return rc;
 }
 
+static int open_decoder(struct sampling *r, struct err *e)
+{
+	enum compact_type bulk = compact_mapped((enum compact_type)r->ask.encoder_dtype, r->ask.map);
+
+	if (*r->vae_hash && output_vae(&r->out, r->vae, bulk, r->device, r->ask.batch, e))
+		return -1;
+	return r->ask.centroids ? distance_ready(&r->distance, r->out.vae, r->vae, bulk, &r->mixture.distances_flops, e) : 0;
+}
+
 /* Frees the text encoder before the autoencoder or any expert's weights are loaded, so they are not in memory together. */
 static int encode_texts(struct sampling *r, struct err *e)
 {
-	enum compact_type bulk = compact_mapped((enum compact_type)r->ask.encoder_dtype, r->ask.map);
 	int64_t cut;
 
 	if (r->text && textsource_encode(r->text, &cut, e))
 		return -1;
 	if (r->text && cut)
 		sampling_warn(r, "%lld prompts are longer than the experts can read and were cut", (long long)cut);
-	if (*r->vae_hash && output_vae(&r->out, r->vae, bulk, r->device, r->ask.batch, e))
-		return -1;
-	return r->ask.centroids ? distance_ready(&r->distance, r->out.vae, r->vae, bulk, &r->mixture.distances_flops, e) : 0;
+	return open_decoder(r, e);
 }
 
 static void set_device(struct sampling *r, struct device *d)
@@ -90,7 +96,7 @@ static int work_for_first(struct sampling *r, struct err *e)
 
 	if (!rc) {
 		sampling_rows(r);
-		rc = sampling_prepare(r, e);
+		rc = (sampling_spreads_pictures(r) && open_decoder(r, e)) || sampling_prepare(r, e) ? -1 : 0;
 	}
 	return ranks_agree_request(r, rc, e) || ranks_serve(r, e) ? -1 : 0;
 }
@@ -129,13 +135,14 @@ int sampling_run(struct sampling *r, struct device *device, struct err *e)
 
 	set_device(r, device);
 	rc = sampling_takes_orders(r) ? work_for_first(r, e) : work(r, e);
+	ranks_dismiss(r);
 	if (rc)
 		ensemble_blame(&r->ensemble, r->ask.model, e);
 	if (rc && r->ask.guide)
 		ensemble_blame(&r->guide.model, r->ask.guide, e);
+	ranks_advise(r, e);
 	output_release(&r->out, resume_keep(r, e));
 	outfile_abort(&r->log);
-	ranks_dismiss(r);
 	return rc;
 }
 
@@ -156,6 +163,8 @@ void sampling_free(struct sampling *r)
 	profile_free(r->profile);
 	sampler_free(r->state);
 	mixture_stats_release(&r->stats);
+	mixture_stats_release(&r->piece);
+	farm_free(r->farm);
 	puller_free(r->puller);
 	ensemble_guide_release(&r->guide);
 	ensemble_release(&r->ensemble);

@@ -30,6 +30,7 @@
 enum { SAMPLE_MOST = 1000000 }; /* pictures; file names have six digits */
 
 enum sample_format { FORMAT_PNG, FORMAT_WEBP, FORMAT_NPZ, FORMAT_LATENT, FORMAT_JPG };
+enum sample_spread { SPREAD_PICTURES, SPREAD_EXPERTS, SPREAD_GUIDANCE };
 enum sample_dtype { SAMPLE_F32, SAMPLE_BF16, SAMPLE_INT8, SAMPLE_TF32 };
 
 /* Names of choices, in the order of their numbers; NULL at the end. */
@@ -39,6 +40,7 @@ extern const char *const sample_noises[];    /* "philox", "torch" */
 extern const char *const sample_formats[];   /* of enum sample_format */
 extern const char *const sample_converts[];  /* "match", "native": enum convert_mode */
 extern const char *const sample_dtypes[];    /* of enum sample_dtype */
+extern const char *const sample_spreads[];   /* of enum sample_spread */
 
 /* A request; ddm-sample(1) describes each option. All strings are borrowed until sampling_free; NULL: not given. */
 struct sample_request {
@@ -89,7 +91,8 @@ struct sample_request {
 
 	/* The machine: no effect on results on the CPU. */
 	int64_t batch;     /* pictures at once */
-	struct comm *comm; /* ranks that share the experts, each with the same request; NULL: this process alone. Borrowed */
+	struct comm *comm; /* ranks that share the work, each with the same request; NULL: this process alone. Borrowed */
+	int spread;        /* enum sample_spread: what the ranks share */
 	int invariant;     /* 1: `batch` does not affect results on a GPU either, which is slower */
 };
 
@@ -115,7 +118,8 @@ struct sampling;
  * On failure NULL: ERR_USAGE names the wrong option of ddm-sample; also ERR_DATA, ERR_NOINPUT, ERR_EXISTS. Caller frees with sampling_free. */
 struct sampling *sampling_new(const struct sample_request *q, const struct sample_hooks *hooks, struct err *e);
 
-/* With a comm, rank 0 does what is said above, and the others run experts for it until it is done; they call no hook, and claim and write nothing.
+/* With a comm, rank 0 does what is said above, and the others draw pictures or run experts for it until it is done; they call no hook, and claim and
+ * write nothing.
  * ERR_EXISTS if the ranks were given other options or models, or are of another build; ERR_UNAVAILABLE names a rank that is lost.
  *
  * Draw and write all pictures; call it once. Borrows the device and sets its precision; the device's pool encodes the pictures. If all outputs of

@@ -20,6 +20,7 @@ const char *const sample_noises[] = {"philox", "torch", NULL}, *const sample_con
 const char *const sample_formats[] = {
     [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = "npz", [FORMAT_LATENT] = "latent", [FORMAT_JPG] = "jpg", NULL};
 const char *const sample_dtypes[] = {[SAMPLE_F32] = "f32", [SAMPLE_BF16] = "bf16", [SAMPLE_INT8] = "int8", [SAMPLE_TF32] = "tf32", NULL};
+const char *const sample_spreads[] = {[SPREAD_PICTURES] = "pictures", [SPREAD_EXPERTS] = "experts", [SPREAD_GUIDANCE] = "guidance", NULL};
 
 static const char *const residents[] = {"auto", NULL};
 
@@ -165,6 +166,8 @@ const struct option sample_machine_options[] = {
      .help = "pictures at once; changes no result on the CPU", OPTION_ALWAYS},
     {"--batch-invariant", .type = OPTION_FLAG, REQUEST(invariant), .help = "nor on a GPU, which takes longer then", OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT, .key = "batch_invariant"},
+    {"--spread", .type = OPTION_CHOICE, REQUEST(spread), .arg = "WHAT", .choices = sample_spreads, .preset = "pictures",
+     .help = "what several ranks share: the pictures, the experts, or both branches of guidance and the experts", OPTION_ALWAYS},
     {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "FILE", .help = "one picture (.png, .jpg, .webp), a folder (DIR/), or else a tar",
      .said = "default -, standard output; none where --grid is all", OPTION_ALWAYS},
     {0},

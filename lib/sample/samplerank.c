@@ -1,5 +1,6 @@
-/* Sampling by several ranks (diffusion/rankorder.h): what they agree on before the first order, and the loop of the ranks that take orders. Rank 0
- * alone claims, reads prompts, runs the router and the encoders, decodes and writes. */
+/* Sampling by several ranks: what they agree on before the first order, and the loop of the ranks that take orders. Rank 0 alone claims, reads prompts
+ * and tables, encodes texts and writes. Where the ranks share the experts (diffusion/rankorder.h), it also runs the router and decodes; where they share
+ * the pictures, see spreadpictures.c. */
 #include <string.h>
 
 #include "config.h"
@@ -23,20 +24,42 @@ static int count_experts(const struct ensemble *s)
 	return n;
 }
 
+/* Ranks that hold different experts: the two that share the branches of guidance hold the same. */
+static int count_shares(const struct sampling *r)
+{
+	return comm_size(r->ask.comm) / (r->ask.spread == SPREAD_GUIDANCE ? 2 : 1);
+}
+
+static int check_deal(const struct sampling *r, struct err *e)
+{
+	int ranks = comm_size(r->ask.comm), experts = count_experts(&r->ensemble);
+
+	if (r->ask.spread == SPREAD_GUIDANCE && r->ask.cfg == 1)
+		return err_set(e, ERR_USAGE, "--spread guidance has no effect with a scale of 1: give --cfg S");
+	if (r->ask.spread == SPREAD_GUIDANCE && ranks % 2)
+		return err_set(e, ERR_USAGE, "%d ranks: --spread guidance needs an even number, two for each share of the experts", ranks);
+	if (count_shares(r) > experts)
+		return err_set(e, ERR_USAGE, "%d ranks, but the route uses %d of the experts of %s: each %s needs one", ranks, experts, r->ask.model,
+		               r->ask.spread == SPREAD_GUIDANCE ? "pair of ranks" : "rank");
+	return 0;
+}
+
 int ranks_deal(struct sampling *r, struct err *e)
 {
 	struct ensemble *s = &r->ensemble, *g = &r->guide.model;
-	int rank = comm_rank(r->ask.comm), ranks = comm_size(r->ask.comm), experts = count_experts(s);
+	int rank = comm_rank(r->ask.comm), split = r->ask.spread == SPREAD_GUIDANCE, share = split ? rank / 2 : rank;
 
-	if (!r->ask.comm)
+	if (!r->ask.comm || sampling_spreads_pictures(r))
 		return 0;
-	if (ranks > experts)
-		return err_set(e, ERR_USAGE, "%d ranks, but the route uses %d of the experts of %s: each rank needs one", ranks, experts,
-		               r->ask.model);
+	if (check_deal(r, e))
+		return -1;
 	r->mixture.comm = r->ask.comm;
-	ensemble_spread(s, s->expert, s->k, rank, ranks);
-	if (r->ask.guide && !r->guide.single)
-		ensemble_spread(g, s->expert, s->k, rank, ranks);
+	r->mixture.branches = split;
+	ensemble_spread(s, s->expert, s->k, split && r->ask.guide && rank % 2 ? -1 : share, count_shares(r));
+	if (r->ask.guide && split && rank % 2 == 0)
+		ensemble_spread(g, s->expert, s->k, -1, count_shares(r));
+	else if (r->ask.guide && !r->guide.single)
+		ensemble_spread(g, s->expert, s->k, share, count_shares(r));
 	return 0;
 }
 
@@ -51,7 +74,16 @@ int ranks_agree_request(struct sampling *r, int rc, struct err *e)
 		return -1;
 	s = stamp_new("ddm-sample");
 	sampleoptions_stamp(s, &r->ask);
+	stamp_text(s, "spread", sample_spreads[r->ask.spread]);
 	stamp_i64(s, "batch", r->ask.batch);
+	if (sampling_spreads_pictures(r)) {
+		stamp_text(s, "log", r->logs ? "yes" : "no");
+		sampleoptions_stamp_output(s, &r->ask);
+		if (*r->vae_hash)
+			stamp_input(s, "vae", r->vae_hash);
+		if (r->ask.centroids)
+			stamp_input(s, "centroids", r->distance.hash);
+	}
 	stamp_input(s, "model", r->ensemble.hash);
 	if (r->ask.guide)
 		stamp_input(s, "guide", r->guide.model.hash);
@@ -59,10 +91,12 @@ int ranks_agree_request(struct sampling *r, int rc, struct err *e)
 	rc = comm_agree_stamp(r->ask.comm, DDM_VERSION "\n" DDM_BUILD, line, stamp_line_differs, e);
 	mem_free(line);
 	stamp_free(s);
+	if (!rc && sampling_spreads_pictures(r))
+		spread_open(r);
 	return rc;
 }
 
-static void count_bytes(struct sampling *r)
+void ranks_note_bytes(struct sampling *r)
 {
 	for (int i = 0; i < r->networks; i++) {
 		int of = r->ensemble.members;
@@ -74,16 +108,19 @@ static void count_bytes(struct sampling *r)
 
 static int answer_weigh(struct sampling *r, struct err *e)
 {
-	count_bytes(r);
+	ranks_note_bytes(r);
 	return answer_send(r->ask.comm, 0, NULL, r->bytes, (size_t)r->networks * sizeof *r->bytes, e);
 }
 
 int ranks_count_bytes(struct sampling *r, struct err *e)
 {
 	struct str body = {0};
-	int rc = order_send_all(r->ask.comm, ORDER_WEIGH, NULL, 0, e);
+	int rc;
 
-	count_bytes(r);
+	ranks_note_bytes(r);
+	if (r->farm) /* the answers have told */
+		return 0;
+	rc = order_send_all(r->ask.comm, ORDER_WEIGH, NULL, 0, e);
 	for (int from = 1; from < comm_size(r->ask.comm) && !rc; from++) {
 		if ((rc = answer_receive(r->ask.comm, from, &body, e)))
 			break;
@@ -109,9 +146,11 @@ int ranks_serve(struct sampling *r, struct err *e)
 	struct str body = {0};
 	int rc;
 
+	if (r->farm)
+		return farm_serve(r->farm, e);
 	do {
 		comm_be_patient(r->ask.comm, o.kind == ORDER_REST || o.kind == ORDER_WEIGH);
-		rc = order_receive(r->ask.comm, &o, &body, e);
+		rc = order_receive(r->ask.comm, 0, &o, &body, e);
 		comm_be_patient(r->ask.comm, 0);
 		if (!rc && (o.kind == ORDER_TEXTS || o.kind == ORDER_EVALUATE))
 			rc = sampler_answer(r->state, &o, &body, e);
@@ -124,6 +163,16 @@ int ranks_serve(struct sampling *r, struct err *e)
 
 void ranks_dismiss(const struct sampling *r)
 {
-	if (r->ask.comm && !sampling_takes_orders(r) && !comm_is_lost(r->ask.comm) && !comm_has_failed_together(r->ask.comm))
+	if (r->farm)
+		farm_stop(r->farm);
+	else if (r->ask.comm && !sampling_takes_orders(r) && !comm_is_lost(r->ask.comm) && !comm_has_failed_together(r->ask.comm))
 		order_send_all(r->ask.comm, ORDER_STOP, NULL, 0, NULL);
+}
+
+void ranks_advise(const struct sampling *r, struct err *e)
+{
+	const struct err had = *e;
+
+	if (had.code == ERR_NOMEM && sampling_spreads_pictures(r) && count_experts(&r->ensemble) > 1)
+		err_set(e, ERR_NOMEM, "%.900s; each rank holds the whole model: with --spread experts it holds some of the experts", had.msg);
 }

@@ -1,9 +1,10 @@
 /* The state of one sampling run, shared by the files of lib/sample. request.c checks the request without the model, openmodel.c with it;
  * samplestamp.c makes stamps; finished.c checks for existing outputs; draw.c draws the pictures; resume.c resumes after a killed process;
- * samplereport.c writes statistics; samplerank.c lets other ranks run experts; sample.c combines these. */
+ * samplereport.c writes statistics; samplerank.c lets other ranks run experts, and spreadpictures.c draw pictures; sample.c combines these. */
 #ifndef DDM_SAMPLE_SAMPLING_H
 #define DDM_SAMPLE_SAMPLING_H
 
+#include "comm/farm.h"
 #include "core/clock.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/ensembleguide.h"
@@ -56,17 +57,23 @@ struct sampling {
 	struct contactsheet layout; /* of the contact sheet */
 	struct picture sheet;
 	int64_t sheet_n;
-	char *route;             /* the route in canonical form, or expert:I for a model of one network; NULL: as given */
-	enum sink_kind sink;     /* container of the samples */
-	int64_t kept;            /* pictures finished by an earlier process */
-	int networks;            /* of the model, and those of the guide after them */
-	int64_t *bytes;          /* (networks) most bytes of each network's weights in memory; of a model the router is last */
-	double started, before;  /* clock_seconds at the first picture; seconds spent on the kept pictures */
-	struct profile *profile; /* NULL: no profiling */
-	struct progress tell;    /* callback for the sampler's progress */
+	char *route;         /* the route in canonical form, or expert:I for a model of one network; NULL: as given */
+	enum sink_kind sink; /* container of the samples */
+	int64_t kept;        /* pictures finished by an earlier process */
+	int64_t done;        /* pictures written, those included */
+	int64_t next;        /* of ranks that share the pictures: the first that no piece has yet */
+	int logs;            /* weights are kept for the log, here or on rank 0 */
+	struct farm *farm;   /* of ranks that share the pictures, with its work; NULL: none */
+	struct farm_work work;
+	struct mixture_stats piece; /* of the pictures being drawn for the farm */
+	int networks;               /* of the model, and those of the guide after them */
+	int64_t *bytes;             /* (networks) most bytes of each network's weights in memory; of a model the router is last */
+	double started, before;     /* clock_seconds at the first picture; seconds spent on the kept pictures */
+	struct profile *profile;    /* NULL: no profiling */
+	struct progress tell;       /* callback for the sampler's progress */
 	/* The current batch. */
 	float *x;                            /* (batch, d) */
-	int64_t at, rows;                    /* pictures before the batch, and in it */
+	int64_t at, rows;                    /* pictures before the batch; pictures that are being drawn */
 	int64_t *index, *prompt, *draw, *of; /* (batch): picture number, prompt, noise number within its seed; `of` as in sampler_call */
 	uint64_t *seeds;                     /* (batch) */
 	int32_t *wanted, *negative;          /* (batch) rows of texts: prompts, negative prompts */
@@ -109,6 +116,15 @@ int sampling_prepare(struct sampling *r, struct err *e);
 /* Set the number, prompt and noise of picture i of the batch that begins with picture r->at. */
 void sampling_choose(struct sampling *r, int64_t i);
 int sampling_draw(struct sampling *r, struct err *e); /* draw all pictures from r->kept on */
+/* The parts of a batch of n pictures: choose those after the first `at`; gather their texts, borrowed until the next call; name and stamp r->item; put
+ * one into the outputs (an output_made_fn), all of them in order; add the heaviest experts and weights to the counts and the log, and save. */
+void batch_choose(struct sampling *r, int64_t at, int64_t n);
+int batch_texts(struct sampling *r, int64_t n, struct texts *texts, struct err *e);
+void batch_items(struct sampling *r, int64_t n);
+void batch_items_free(struct sampling *r, int64_t n);
+int batch_put(void *arg, int64_t i, const struct output_made *m, struct err *e);
+int batch_shows(const struct sampling *r, int64_t i); /* whether batch_put needs the pixels of picture i, for the sheet or a hook */
+int batch_end(struct sampling *r, int64_t n, struct err *e);
 
 /* ---- resuming ---- */
 
@@ -125,10 +141,11 @@ int resume_keep(const struct sampling *r, const struct err *e);
 /* ---- ranks ---- */
 
 int sampling_takes_orders(const struct sampling *r); /* this rank is not the first */
-/* Leave some experts to other ranks. ERR_USAGE if there are more ranks than experts. Does nothing without other ranks, as the next. */
+/* Leave some experts to other ranks, where they share the experts. ERR_USAGE if there are more ranks than experts. Does nothing else, as the next. */
 int ranks_deal(struct sampling *r, struct err *e);
 /* After opening the model, with its result rc and *e: the ranks compare builds, options and models. 0 if all are ready and alike. */
 int ranks_agree_request(struct sampling *r, int rc, struct err *e);
+void ranks_note_bytes(struct sampling *r); /* update r->bytes with the weights that are loaded here */
 /* On rank 0: update r->bytes, with those of other ranks, and fail only if a rank is lost; let the others wait without a limit until the next order;
  * tell them to leave. */
 int ranks_count_bytes(struct sampling *r, struct err *e);
@@ -136,6 +153,14 @@ int ranks_rest(const struct sampling *r, struct err *e);
 void ranks_dismiss(const struct sampling *r);
 /* On the others: carry out orders until told to leave. */
 int ranks_serve(struct sampling *r, struct err *e);
+
+/* After a failure of rank 0: if memory ran out and the ranks could share the experts, *e says so. */
+void ranks_advise(const struct sampling *r, struct err *e);
+
+/* Whether the ranks share the pictures; prepare for it, on every rank; on rank 0 draw all pictures from r->kept on. */
+int sampling_spreads_pictures(const struct sampling *r);
+void spread_open(struct sampling *r);
+int spread_draw(struct sampling *r, struct err *e);
 
 /* ---- reports ---- */
 

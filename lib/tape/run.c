@@ -324,6 +324,28 @@ void *tape_data(struct tape *t, const struct tensor *x)
 	return address(t, x);
 }
 
+static void mark_grad(const struct tensor *x, int end, int *mark)
+{
+	const struct storage *s = x ? tensor_home(x) : NULL;
+
+	if (s && s->kind == STORE_GRAD)
+		mark[s->param] = end;
+}
+
+void tape_grad_marks(const struct tape *t, int *mark)
+{
+	for (int k = 0; t->params && k < t->params->n; k++)
+		mark[k] = 0;
+	for (int i = 0; i < t->nnodes; i++) {
+		const struct node *n = &t->node[i];
+
+		for (int j = 0; n->live && j < n->nin; j++)
+			mark_grad(n->in[j], i + 1, mark);
+		for (int k = 0; n->live && k < n->nout; k++)
+			mark_grad(n->out[k], i + 1, mark);
+	}
+}
+
 double tape_flops(const struct tape *t, int64_t n, int from, int to)
 {
 	double sum = 0;

@@ -74,8 +74,8 @@ enum recompute {
 	RECOMPUTE_NONE,
 	RECOMPUTE_BLOCKS, /* all values inside a block, from the block's inputs */
 	RECOMPUTE_NORMS,  /* the outputs of norms and of op_unary that only products read, one by one */
-	/* As RECOMPUTE_NORMS, and the outputs of op_linear_act: the activation is applied again to the product's result, which is kept. For float only:
-	 * in bfloat16 and TF32 the product itself may apply the activation, before the result is rounded, and the bits would differ. */
+	/* As RECOMPUTE_NORMS, and the outputs of op_linear_act: the activation is applied again to the product's result, which is kept. For float
+	 * only: in bfloat16 and TF32 the product itself may apply the activation, before the result is rounded, and the bits would differ. */
 	RECOMPUTE_ACTS
 };
 
@@ -142,6 +142,10 @@ void tape_run(struct tape *t, int64_t n, int from, int to);
 
 /* Device address of a kept tensor, an input or a parameter. */
 void *tape_data(struct tape *t, const struct tensor *x);
+
+/* After tape_layout: mark[i] becomes the end of the last node that reads or writes the gradient of parameter i of the table. Once the nodes before it
+ * have run, the gradient is complete, and other work may change it. 0: no node does. */
+void tape_grad_marks(const struct tape *t, int *mark);
 
 /* FLOPs of the matrix products in [from, to) for n samples, without recomputation. */
 double tape_flops(const struct tape *t, int64_t n, int from, int to);

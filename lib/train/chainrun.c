@@ -73,12 +73,13 @@ int chain_line(struct trainer *r, struct err *e)
 	json_t *o, *hashes;
 	char *machine;
 
-	if (r->chain.fd < 0)
-		return 0;
-	if (!(hashes = state_hashes(s, e)) || r->device->error(r->device, e)) {
+	hashes = is_first_rank(r) ? state_hashes(s, e) : NULL;
+	if (ranks_end_following(r, is_first_rank(r) && !hashes ? -1 : 0, e) || r->device->error(r->device, e)) {
 		json_decref(hashes);
 		return -1;
 	}
+	if (!hashes)
+		return 0;
 	o = json_object();
 	json_object_set_new(o, "step", json_integer(s->step));
 	json_object_set_new(o, "updates", json_integer(s->updates));
@@ -121,12 +122,21 @@ int chain_begin(struct trainer *r, struct err *e)
 	}
 	if (rc > 0 && !(rc = chain_create(&r->chain, path, e))) {
 		add_run(r);
-		rc = chain_line(r, e);
+		r->chain_is_new = 1;
 	} else if (!rc && r->extending) {
 		add_run(r);
 	}
 	mem_free(path);
 	return rc;
+}
+
+int chain_first_line(struct trainer *r, struct err *e)
+{
+	int any;
+
+	if (ranks_any(r->o->comm, r->chain_is_new, &any, e))
+		return -1;
+	return any ? chain_line(r, e) : 0;
 }
 
 struct keys {

@@ -57,9 +57,13 @@ static int save_parts(const char *dir, const struct train_state *s, void (*copie
 
 	for (int i = 0; !rc && i < n; i++) {
 		struct params table = table_of(s->params, part[i].total);
+		float *x;
 
 		h.path[i] = path_join(dir, part[i].name);
-		rc = model_write_weights(h.path[i], &table, part[i].host ? NULL : s->device, part[i].data, NULL, 0, e);
+		rc = state_whole(s, i, &x, e) ||
+		             model_write_weights(h.path[i], &table, part[i].host && x == part[i].data ? NULL : s->device, x, NULL, 0, e)
+		         ? -1
+		         : 0;
 		mem_free(table.v);
 	}
 	if (copied)
@@ -272,8 +276,9 @@ static int load_parts(const char *dir, struct train_state *s, struct err *e)
 	for (int i = 0; !rc && i < n; i++) {
 		char *path = path_join(dir, part[i].name);
 		struct params table = table_of(s->params, part[i].total);
+		float *x = state_room(s, i);
 
-		rc = model_read_weights(path, &table, part[i].host ? NULL : s->device, part[i].data, e);
+		rc = model_read_weights(path, &table, part[i].host && x == part[i].data ? NULL : s->device, x, e) || state_keep(s, i, e) ? -1 : 0;
 		mem_free(table.v);
 		mem_free(path);
 	}

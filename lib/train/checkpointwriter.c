@@ -26,7 +26,8 @@ static void copies_free(struct checkpoint_writer *w)
 	}
 }
 
-/* Let w->state point to copies in host memory. -1 if they would take more than `room` bytes or cannot be allocated; then it is unchanged. */
+/* Let w->state point to copies of the whole arenas in host memory. 1 if they would take more than `room` bytes or cannot be allocated, -1 with w->why
+ * if they cannot be gathered; then it is unchanged. */
 static int copy_arenas(struct checkpoint_writer *w)
 {
 	struct device *d = w->state.device;
@@ -37,21 +38,29 @@ static int copy_arenas(struct checkpoint_writer *w)
 	for (int i = 0; i < n; i++)
 		bytes += count[i] * sizeof(float);
 	if (bytes > w->room)
-		return -1;
+		return 1;
 	for (int i = 0; i < n; i++)
 		if (!(w->copy[i] = mem_try(count[i], sizeof(float), "a copy of the state", NULL))) {
 			copies_free(w);
-			return -1;
+			return 1;
 		}
 	for (int i = 0; i < n; i++) {
-		int on_host = d->host || (w->state.offload && (arena[i] == &w->state.m || arena[i] == &w->state.v));
+		float *x;
+		int on_host;
 
+		if (state_whole(&w->state, i, &x, &w->why)) {
+			copies_free(w);
+			return -1;
+		}
+		on_host = d->host || (x == *arena[i] && w->state.offload && (arena[i] == &w->state.m || arena[i] == &w->state.v));
 		if (on_host)
-			memcpy(w->copy[i], *arena[i], count[i] * sizeof(float));
+			memcpy(w->copy[i], x, count[i] * sizeof(float));
 		else
-			device_get(d, w->copy[i], *arena[i], count[i] * sizeof(float));
-		*arena[i] = w->copy[i];
+			device_get(d, w->copy[i], x, count[i] * sizeof(float));
 	}
+	for (int i = 0; i < n; i++)
+		*arena[i] = w->copy[i];
+	w->state.shares = NULL;
 	return 0;
 }
 
@@ -83,21 +92,23 @@ static void write_checkpoint(void *arg)
 
 void checkpoint_writer_start(struct checkpoint_writer *w, const char *dir, const struct train_state *s, const char *stamp, uint64_t room)
 {
+	int copied;
+
 	*w = (struct checkpoint_writer){.state = *s, .dir = dir, .stamp = stamp, .room = room, .active = 1, .began = clock_seconds()};
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
 	if (s->offload)
 		s->device->sync(s->device, NULL);
-	if (s->device->host) {
+	if (s->device->host && !s->shares) {
 		ahead_start(&w->ahead, write_checkpoint, w);
-	} else if (!copy_arenas(w)) {
+	} else if (!(copied = copy_arenas(w))) {
 		w->arenas_free = 1;
 		if (!(w->rc = s->device->error(s->device, &w->why)))
 			ahead_start(&w->ahead, write_checkpoint, w);
 		else
 			w->finished = 1;
 	} else {
-		w->rc = checkpoint_save(dir, s, stamp, NULL, NULL, &w->why);
+		w->rc = copied > 0 ? checkpoint_save(dir, s, stamp, NULL, NULL, &w->why) : -1;
 		w->seconds = clock_seconds() - w->began;
 		w->arenas_free = w->finished = 1;
 	}

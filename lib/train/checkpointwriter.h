@@ -25,7 +25,7 @@ struct checkpoint_writer {
 /* Start to write a checkpoint of s into dir, as checkpoint_save does; nothing else is being written. dir, stamp, the parameter table and the text of
  * config.json are borrowed until checkpoint_writer_end. The state is copied to host memory if that takes at most `room` bytes: on the CPU by the
  * background thread, else before this returns. Without a copy the arenas themselves are written: on the CPU in the background, else before this
- * returns. */
+ * returns. Of several ranks, rank 0 calls it while the others are in state_follow, and nothing is read from them after it returns. */
 void checkpoint_writer_start(struct checkpoint_writer *w, const char *dir, const struct train_state *s, const char *stamp, uint64_t room);
 
 /* Wait until the arenas of the state may be changed. */

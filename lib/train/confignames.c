@@ -41,10 +41,13 @@ void config_names(const struct trainer *r, json_t *o)
 	const struct dataset_info *info = dataset_info(r->data);
 	const struct manifest *m = info->manifest;
 	const char *partition = r->frozen ? frozen_info(r->frozen).partition : m->partition;
+	const json_t *extends = r->frozen ? frozen_info(r->frozen).extends : m->extends;
 
 	put_provenance(r, o);
 	if (*partition)
 		json_object_set_new(o, "partition", json_string(partition));
+	if (extends)
+		json_object_set_new(o, "extends", json_deep_copy(extends));
 	if (!clusters_known(r))
 		return;
 	put_names(o, "cluster_names", m->cluster_names, info->clusters);

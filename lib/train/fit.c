@@ -12,18 +12,23 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	int bf16 = device_stores_bf16(r->device, (enum precision)o->precision);
 	struct device_memory m = {0};
 	struct frozen_bytes experts = {0};
+	struct shares shares;
 	uint64_t loading = loader_bytes(r->data, r->parts * r->part, LOADER_AHEAD); /* prefetched batches, on the host */
 
 	if (r->frozen)
 		experts = frozen_bytes(r->frozen, r->part);
 	memset(p, 0, sizeof *p);
 	p->accumulate = o->accumulate;
+	p->ranks = rank_count(o);
+	shares_init(&shares, &r->params, o->optimizer == OPTIMIZER_MUON, 0, rank_count(o));
 	p->weights = (sizeof(float) + (bf16 ? sizeof(uint16_t) : 0)) * (uint64_t)r->params.total;
-	p->gradients = update_bytes(&r->params, rank_parts(o), o->comm);
-	p->optimizer = state_bytes(&r->params, o->keep_best && r->held, bf16, o->offload) - p->weights + update_mask_bytes(&r->params) +
+	p->gradients = update_bytes(&r->params, rank_parts(o), rank_count(o));
+	p->optimizer = state_bytes(&r->params, o->keep_best && r->held, bf16, o->offload, shares.most) - p->weights + update_mask_bytes(&r->params) +
 	               update_lane_bytes(&r->params, o->offload);
 	p->optimizer += o->optimizer == OPTIMIZER_MUON ? muon_bytes(&r->params, r->device) : 0;
-	p->offloaded = o->offload ? 2 * sizeof(float) * (uint64_t)r->params.trainable : 0;
+	p->offloaded = o->offload ? 2 * sizeof(float) * (uint64_t)shares.most : 0;
+	p->comm = rank_count(o) > 1 ? rank_update_step_bytes(&shares, o->batch) + comm_gather_bytes(0, rank_count(o), 1) /* whether to stop */ : 0;
+	shares_release(&shares);
 	p->activations = (uint64_t)tape_arena_bytes(r->loss.tape);
 	p->scratch = (uint64_t)tape_scratch_bytes(r->loss.tape);
 	p->batches = noised_bytes(r->part, &r->net, r->objective.def.loss, r->device->streams) + loading;

@@ -166,7 +166,8 @@ struct frozen_info frozen_info(const struct frozen *f)
 	                        .classes = s->classes,
 	                        .null_label = s->null_label,
 	                        .hash = s->hash,
-	                        .partition = s->partition};
+	                        .partition = s->partition,
+	                        .extends = s->extends};
 
 	for (int k = 0; k < s->k; k++)
 		i.flops += s->expert[k].flops;

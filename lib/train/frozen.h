@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "core/err.h"
 #include "kernels/device.h"
 
@@ -48,6 +50,7 @@ struct frozen_info {
 	double flops;            /* of one sample by all experts */
 	const char *hash;        /* SHA-256 of what determines the experts; borrowed */
 	const char *partition;   /* of the data that they were trained on; empty: unknown; borrowed */
+	const json_t *extends;   /* the partitions that it extends (core/extends.h), or NULL; borrowed */
 };
 struct frozen_info frozen_info(const struct frozen *f);
 

@@ -93,6 +93,17 @@ static struct need need_of(const struct params *p, struct device *d)
 	return need;
 }
 
+int64_t muon_cut(const struct params *p, int64_t at)
+{
+	for (int i = 0; i < p->n; i++) {
+		struct muon_param q = matrices_of(&p->v[i]);
+
+		if (is_for_muon(&p->v[i]) && q.at < at && at < q.end)
+			return at - q.at < q.end - at ? q.at : q.end;
+	}
+	return at / DECAY_RUN * DECAY_RUN;
+}
+
 uint64_t muon_bytes(const struct params *p, struct device *d)
 {
 	struct need need = need_of(p, d);
@@ -156,7 +167,8 @@ static void newton_schulz(struct muon *m, const struct muon_param *q)
 	}
 }
 
-static void change_matrix(struct muon *m, const struct muon_param *q, int64_t at, const struct train_state *s, const double *coef, float *grads)
+static void change_matrix(struct muon *m, const struct muon_param *q, int64_t at, const struct train_state *s, int64_t shift, const double *coef,
+                          float *grads)
 {
 	int64_t n = q->rows * q->columns;
 	const double larger = (double)(q->rows > q->columns ? q->rows : q->columns);
@@ -164,13 +176,13 @@ static void change_matrix(struct muon *m, const struct muon_param *q, int64_t at
 	struct op_call momentum = {.nin = 2,
 	                           .nout = 2,
 	                           .in = {k, array_vector(DT_F32, grads + at, n)},
-	                           .out = {array_vector(DT_F32, s->m + at, n), x},
+	                           .out = {array_vector(DT_F32, s->m + at - shift, n), x},
 	                           .attr = {.muon = {.momentum = MOMENTUM}}};
 	struct op_call sumsq = sumsq_of(m, n), unit = {.nin = 1, .nout = 1, .in = {sumsq.out[0]}, .out = {x}};
 	struct op_call apply = {.nin = 2,
 	                        .nout = s->rounded ? 3 : 2,
 	                        .in = {k},
-	                        .out = {array_vector(DT_F32, s->values + at, n), array_vector(DT_F32, s->ema + at, n),
+	                        .out = {array_vector(DT_F32, s->values + at, n), array_vector(DT_F32, s->ema + at - shift, n),
 	                                array_vector(DT_BF16, s->rounded ? s->rounded + at : NULL, n)},
 	                        .attr = {.muon = {.scale = RMS * sqrt(larger)}}};
 
@@ -183,13 +195,13 @@ static void change_matrix(struct muon *m, const struct muon_param *q, int64_t at
 }
 
 /* The iterates take turns in two buffers. Each matrix starts in the same one, so that a graph of the step can be launched again. */
-void muon_change(struct muon *m, int i, const struct train_state *s, const double *coef, float *grads)
+void muon_change(struct muon *m, int i, const struct train_state *s, int64_t shift, const double *coef, float *grads)
 {
 	const struct muon_param *q = &m->v[i];
 	float *x = m->x, *next = m->next;
 
 	for (int part = 0; part < q->parts; part++) {
-		change_matrix(m, q, q->at + part * q->rows * q->columns, s, coef, grads);
+		change_matrix(m, q, q->at + part * q->rows * q->columns, s, shift, coef, grads);
 		m->x = x;
 		m->next = next;
 	}

@@ -32,7 +32,11 @@ int muon_init(struct muon *m, struct device *d, const struct params *p, struct e
 void muon_release(struct muon *m);
 uint64_t muon_bytes(const struct params *p, struct device *d); /* device memory of the work space */
 
-/* Submit the update of parameter i of `v` by the gradients in grads [trainable] and the coefficients of RATES, on stream 0. */
-void muon_change(struct muon *m, int i, const struct train_state *s, const double *coef, float *grads);
+/* Submit the update of parameter i of `v` by the gradients in grads [trainable] and the coefficients of RATES, on stream 0. The moments and the
+ * average of element `at` of the arenas are at at - shift. */
+void muon_change(struct muon *m, int i, const struct train_state *s, int64_t shift, const double *coef, float *grads);
+
+/* The multiple of DECAY_RUN nearest to element `at` that is not inside a parameter of Muon. It rises with `at`. */
+int64_t muon_cut(const struct params *p, int64_t at);
 
 #endif

@@ -112,15 +112,20 @@ static int write_mean(struct trainer *r, struct err *e)
 int publish(struct trainer *r, struct err *e)
 {
 	const struct train_state *s = &r->state;
-	int best = s->best && isfinite(s->best_loss);
-	char step[32], *path = weights_path(r);
+	int best = s->best && isfinite(s->best_loss), rc;
+	char step[32], *path;
 	struct st_text texts[3] = {{"format", "pt"}, {"stamp", r->stamp}, {"step", step}};
-	int rc;
+	float *result;
 
+	if (state_gather(s, best ? STATE_BEST : STATE_AVERAGE, &result, e))
+		return -1;
+	if (!is_first_rank(r))
+		return 0;
+	path = weights_path(r);
 	snprintf(step, sizeof step, "%" PRId64, best ? s->best_step : s->step);
-	rc = r->o->calibrate && calibrate(r, best ? s->best : s->ema, e) ? -1 : 0;
+	rc = r->o->calibrate && calibrate(r, result, e) ? -1 : 0;
 	rc = rc || (!net_is_classifier(&r->net) && r->o->objective.prediction == PREDICT_EPSILON && write_mean(r, e)) ? -1 : 0;
-	rc = rc || write_config(r, e) || model_write_weights(path, &r->params, r->device, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
+	rc = rc || write_config(r, e) || model_write_weights(path, &r->params, r->device, result, texts, 3, e) ? -1 : 0;
 	mem_free(path);
 	return rc;
 }

@@ -12,14 +12,19 @@ int is_first_rank(const struct trainer *r)
 	return comm_rank(r->o->comm) == 0;
 }
 
+int rank_count(const struct train_options *o)
+{
+	return o->ranks && !o->comm ? (int)o->ranks : comm_size(o->comm);
+}
+
 int64_t rank_parts(const struct train_options *o)
 {
-	return o->accumulate / comm_size(o->comm);
+	return o->accumulate / rank_count(o);
 }
 
 int ranks_check(const struct train_options *o, struct err *e)
 {
-	int64_t ranks = comm_size(o->comm), parts = o->accumulate / ranks;
+	int64_t ranks = rank_count(o), parts = o->accumulate / ranks;
 
 	if (ranks > 1 && !o->accumulate)
 		return err_set(e, ERR_USAGE, "--accumulate auto: several ranks need the number of parts itself, the same on each");
@@ -77,23 +82,79 @@ static int share_arena(struct device *d, struct comm *c, float *x, int64_t n, st
 	return rc;
 }
 
-int ranks_share_state(struct trainer *r, struct err *e)
+int ranks_allocate(struct trainer *r, struct err *e)
+{
+	const struct train_options *o = r->o;
+	struct comm *c = o->comm;
+	struct train_state *s = &r->state;
+
+	if (c)
+		shares_init(&r->shares, &r->params, o->optimizer == OPTIMIZER_MUON, comm_rank(c), comm_size(c));
+	if (state_init(s, r->device, &r->params, o->keep_best && r->held, device_stores_bf16(r->device, (enum precision)o->precision), o->offload,
+	               c ? &r->shares : NULL, e))
+		return -1;
+	s->optimizer = o->optimizer;
+	if (update_init(&r->update, s, r->parts, tape_data(r->loss.tape, r->loss.loss), r->part, c, e))
+		return -1;
+	s->comm = c;
+	s->whole = r->update.grads;
+	s->host = r->update.ranks.host;
+	return 0;
+}
+
+static void say_damaged(void *arg, const char *message)
+{
+	char line[1200];
+
+	snprintf(line, sizeof line, "passed over a damaged checkpoint: %s", message);
+	train_warn(arg, line);
+}
+
+int ranks_load(struct trainer *r, struct err *e)
+{
+	int rc;
+
+	if (!is_first_rank(r))
+		return state_follow(&r->state, e) ? -1 : 1;
+	rc = checkpoint_load(r->train_dir, &r->state, r->stamp, r->extended, say_damaged, r, e);
+	return state_dismiss(&r->state, rc < 0 ? NULL : e) ? -1 : rc;
+}
+
+int ranks_end_following(struct trainer *r, int rc, struct err *e)
+{
+	if (!r->o->comm)
+		return rc;
+	if (!is_first_rank(r))
+		return state_follow(&r->state, e);
+	return state_dismiss(&r->state, rc ? NULL : e) || rc ? -1 : 0;
+}
+
+/* A rank whose state is rank 0's at the beginning. */
+static int share_beginning(struct trainer *r, struct err *e)
+{
+	struct train_state *s = &r->state;
+
+	if (!is_first_rank(r))
+		state_clear(s);
+	if (share_arena(r->device, r->o->comm, s->values, s->params->total, e))
+		return -1;
+	if (!is_first_rank(r))
+		state_begin(s);
+	return 0;
+}
+
+int ranks_share_state(struct trainer *r, int loaded, struct err *e)
 {
 	struct train_state *s = &r->state;
 	struct comm *c = r->o->comm;
-	int64_t total = s->params->total, trainable = s->params->trainable;
 	struct {
-		int64_t step, updates, skipped_in_a_row, best_step, loss_count, line_step;
+		int64_t step, updates, skipped_in_a_row, best_step, loss_count, line_step, loaded;
 		double best_loss, lr_squares, loss_sum;
-	} n = {s->step, s->updates, s->skipped_in_a_row, s->best_step, s->loss_count, s->line_step, s->best_loss, s->lr_squares, s->loss_sum};
+	} n = {s->step, s->updates, s->skipped_in_a_row, s->best_step, s->loss_count, s->line_step, loaded, s->best_loss, s->lr_squares, s->loss_sum};
 
 	if (!c)
 		return 0;
-	if (comm_share(c, &n, sizeof n, e) || share_arena(r->device, c, s->values, total, e) || share_arena(r->device, c, s->ema, total, e) ||
-	    (s->best && share_arena(r->device, c, s->best, total, e)))
-		return -1;
-	if (s->offload ? comm_share(c, s->m, (size_t)trainable * sizeof *s->m, e) || comm_share(c, s->v, (size_t)trainable * sizeof *s->v, e)
-	               : share_arena(r->device, c, s->m, trainable, e) || share_arena(r->device, c, s->v, trainable, e))
+	if (comm_share(c, &n, sizeof n, e) || (!n.loaded && share_beginning(r, e)))
 		return -1;
 	s->step = n.step;
 	s->updates = n.updates;
@@ -118,7 +179,7 @@ static void say_stuck(void *arg, const char *why)
 
 int ranks_join_devices(struct trainer *r, struct err *e)
 {
-	struct rank_sum *s = &r->update.sum;
+	struct rank_sum *s = &r->update.ranks.sum;
 	struct err why;
 	char line[1200];
 

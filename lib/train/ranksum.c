@@ -1,31 +1,18 @@
-/* Sums gradients over ranks on their GPUs, or through host memory. */
+/* Sums over ranks on their GPUs. */
 #include "train/ranksum.h"
 
-#include <assert.h>
-#include <string.h>
-
-#include "core/mem.h"
-
-int rank_sum_init(struct rank_sum *s, struct device *d, struct comm *comm, int64_t n, struct err *e)
+int rank_sum_init(struct rank_sum *s, struct device *d, struct comm *comm, int64_t scratch, struct err *e)
 {
-	size_t half = (size_t)(n + 1) / 2;
-
-	*s = (struct rank_sum){.device = d, .comm = comm, .n = n};
-	if (!comm)
+	*s = (struct rank_sum){.device = d, .comm = comm};
+	if (!comm || !d->queue)
 		return 0;
-	if (d->host)
-		s->scratch = mem_try(half, sizeof *s->scratch, "gradients of another rank", e);
-	else
-		s->scratch = d->alloc(d, half * sizeof *s->scratch, "gradients of another rank", e);
+	s->scratch = d->alloc(d, (size_t)scratch * sizeof *s->scratch, "gradients of another rank", e);
 	return s->scratch ? 0 : -1;
 }
 
 static void free_scratch(struct rank_sum *s)
 {
-	if (s->device->host)
-		mem_free(s->scratch);
-	else
-		s->device->release(s->device, s->scratch);
+	s->device->release(s->device, s->scratch);
 	s->scratch = NULL;
 }
 
@@ -35,8 +22,6 @@ void rank_sum_release(struct rank_sum *s)
 		return;
 	rank_sum_leave(s, 0);
 	free_scratch(s);
-	mem_free(s->host);
-	mem_free(s->host_scratch);
 	*s = (struct rank_sum){0};
 }
 
@@ -93,17 +78,6 @@ static void stuck(void *arg, const char *why)
 	s->stuck(s->arg, why);
 }
 
-/* Sums are made on the host from now on. */
-static int use_host(struct rank_sum *s, struct err *e)
-{
-	if (s->device->host)
-		return 0;
-	free_scratch(s);
-	s->host = mem_try((size_t)s->n, sizeof *s->host, "gradients on the host", e);
-	s->host_scratch = mem_try((size_t)(s->n + 1) / 2, sizeof *s->host_scratch, "gradients of another rank", e);
-	return s->host && s->host_scratch ? 0 : -1;
-}
-
 int rank_sum_join(struct rank_sum *s, enum sum_place where, const char *engine_path, void (*told)(void *arg, const char *why), void *arg,
                   struct err *why, struct err *e)
 {
@@ -136,7 +110,9 @@ int rank_sum_join(struct rank_sum *s, enum sum_place where, const char *engine_p
 		               why->code == ERR_UNAVAILABLE && !comm_is_lost(s->comm) ? "; --sum-on host does without it" : "");
 	if (rc && where == SUM_ON_DEVICE)
 		return comm_agree(s->comm, err_set(e, ERR_UNAVAILABLE, "--sum-on device: %s", why->msg), e);
-	return rc ? comm_agree(s->comm, use_host(s, e), e) : 0;
+	if (rc)
+		free_scratch(s);
+	return 0;
 }
 
 void rank_sum_leave(struct rank_sum *s, int together)
@@ -147,37 +123,22 @@ void rank_sum_leave(struct rank_sum *s, int together)
 
 int rank_sum_add(struct rank_sum *s, float *x, int64_t n, struct err *e)
 {
-	struct device *d = s->device;
+	return comm_devices_sum(s->devices, x, n, s->scratch, e);
+}
 
-	assert(n <= s->n);
-	if (s->devices)
-		return comm_devices_sum(s->devices, x, n, s->scratch, e);
-	if (d->host)
-		return comm_sum(s->comm, x, n, s->scratch, e);
-	device_get(d, s->host, x, (size_t)n * sizeof *x);
-	if (comm_sum(s->comm, s->host, n, s->host_scratch, e))
-		return -1;
-	device_put(d, x, s->host, (size_t)n * sizeof *x);
-	return 0;
+int rank_sum_shares(struct rank_sum *s, float *x, const int64_t *cut, struct err *e)
+{
+	return comm_devices_sum_shares(s->devices, x, cut, s->scratch, e);
+}
+
+int rank_sum_gather_shares(struct rank_sum *s, float *x, const int64_t *cut, struct err *e)
+{
+	return comm_devices_gather_shares(s->devices, x, cut, e);
 }
 
 int rank_sum_gather(struct rank_sum *s, float *all, int64_t each, struct err *e)
 {
-	struct device *d = s->device;
-	int64_t n = comm_size(s->comm) * each, at = comm_rank(s->comm) * each;
-	float *host;
-	int rc;
-
-	if (s->devices)
-		return comm_devices_gather(s->devices, all, each, e);
-	if (d->host)
-		return comm_gather(s->comm, all, (size_t)each * sizeof *all, e);
-	host = mem_zalloc((size_t)n, sizeof *host);
-	device_get(d, host + at, all + at, (size_t)each * sizeof *host);
-	if (!(rc = comm_gather(s->comm, host, (size_t)each * sizeof *host, e)))
-		device_put(d, all, host, (size_t)n * sizeof *host);
-	mem_free(host);
-	return rc;
+	return comm_devices_gather(s->devices, all, each, e);
 }
 
 int rank_sum_error(struct rank_sum *s, struct err *e)

@@ -22,7 +22,7 @@ static double clock_of_day(void)
 void rank_watch_begin(struct rank_watch *w, struct comm *c)
 {
 	w->mark = clock_seconds();
-	w->comm_s = comm_seconds(c);
+	w->comm_s = comm_exposed_seconds(c);
 }
 
 static void make_room(struct rank_watch *w, int n)
@@ -76,7 +76,7 @@ int rank_watch_compare(struct rank_watch *w, struct comm *c, struct err *e)
 	if (n == 1)
 		return 0;
 	make_room(w, n);
-	w->busy[rank] = (clock_seconds() - w->mark) - (comm_seconds(c) - w->comm_s);
+	w->busy[rank] = (clock_seconds() - w->mark) - (comm_exposed_seconds(c) - w->comm_s);
 	if (comm_gather(c, w->busy, sizeof *w->busy, e))
 		return -1;
 	for (int i = 1; i < n; i++)

@@ -9,14 +9,15 @@
 
 /* Zero-initialised before the first call. */
 struct rank_watch {
-	int n;        /* ranks; 0 before the first comparison */
-	double *busy; /* [n] seconds outside the calls to other ranks, up to the last comparison; known to every rank, what follows to rank 0 alone */
+	int n; /* ranks; 0 before the first comparison */
+	double *
+	    busy; /* [n] seconds in which a rank did not wait for others, up to the last comparison; known to every rank, what follows to rank 0 alone */
 	double *clock;       /* [n] seconds by which a rank's clock of the day is ahead of rank 0's */
 	double *bound;       /* [n] the error of clock at most: half of the shortest round trip to that rank */
 	char *slow;          /* [n] a straggler at the last comparison */
 	char *off;           /* [n] the clock was off at the last comparison */
 	int fresh;           /* the numbers are new: set by rank_watch_compare, cleared by whoever writes them to a log */
-	double mark, comm_s; /* clock_seconds and comm_seconds when rank_watch_begin was called */
+	double mark, comm_s; /* clock_seconds and comm_exposed_seconds when rank_watch_begin was called */
 };
 
 /* A rank straggles that is busy for more than STRAGGLES times as long as the median of the others, and for more than a second longer. A clock is off

@@ -35,6 +35,7 @@ struct trainer {
 	struct params params;
 	struct device *device;
 	struct loss_tape loss;
+	struct shares shares; /* of several ranks */
 	struct train_state state;
 	struct checkpoint_writer writer;
 	struct update update;
@@ -46,6 +47,7 @@ struct trainer {
 	int64_t validate_every, validations;
 	int64_t chain_every; /* 0: no chain */
 	struct chain chain;  /* only the first rank writes it */
+	int chain_is_new;    /* chain_begin created it */
 	double ema_decay;
 	struct profile *profile; /* NULL without --profile */
 	char *stamp;
@@ -60,7 +62,7 @@ struct trainer {
 	int log;             /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
 	struct trainlog_past past;
 	double started, data_s, forward_s, backward_s, optimizer_s;
-	double comm_s; /* in calls to other ranks, up to the last line of the log, as comm_bytes */
+	double comm_s, comm_exposed_s; /* comm_seconds and comm_exposed_seconds, up to the last line of the log, as comm_bytes */
 	uint64_t comm_bytes;
 	struct rank_watch ranks;
 	double peak, flops_per_sample;
@@ -81,6 +83,7 @@ int options_check(const struct train_options *o, struct err *e);
 
 /* Several ranks (train/rankstate.c); without them there is nothing to agree on, and this process is the first rank. */
 int is_first_rank(const struct trainer *r);
+int rank_count(const struct train_options *o);     /* of the run, or of the plan */
 int64_t rank_parts(const struct train_options *o); /* parts of a batch that a rank computes */
 int ranks_check(const struct train_options *o, struct err *e);
 /* Compare builds, options and data with rank 0's. ERR_EXISTS, on all ranks, names a rank that differs, and how. */
@@ -89,15 +92,22 @@ int ranks_agree(struct trainer *r, struct err *e);
 int ranks_share_done(struct comm *c, int done, struct err *e);
 /* *any becomes the bits that `mine` (0 to 127) has on any rank. */
 int ranks_any(struct comm *c, int mine, int *any, struct err *e);
-/* Take over rank 0's weights, averages, moments and counts. */
-int ranks_share_state(struct trainer *r, struct err *e);
+/* Shares and the state, and the update over them, on the device. */
+int ranks_allocate(struct trainer *r, struct err *e);
+/* Rank 0 loads the newest checkpoint, as checkpoint_load, and every rank keeps its share of it. 1 if one was loaded; the others always return 1. */
+int ranks_load(struct trainer *r, struct err *e);
+/* After rank 0 has loaded or begun its state: the others take over its counts and, if it was begun, its weights. */
+int ranks_share_state(struct trainer *r, int loaded, struct err *e);
+/* On all ranks: rc is what rank 0 got from work in which the others followed it (state_follow); these must not call it before. */
+int ranks_end_following(struct trainer *r, int rc, struct err *e);
 /* Settle where the gradients of all ranks are added; rank 0 says so, if they compute on GPUs. */
 int ranks_join_devices(struct trainer *r, struct err *e);
 
-/* The hash chain (train/chainrun.c). Only rank 0 has one; elsewhere these do nothing. Open it, the weights being those of state.step; collect the
- * keys of a batch; collect a finished step; and write a line, all steps being finished. chain_keep is for the moment before the state is saved: it
- * writes the lines that did not fit on the disk before, and stores in the state where the chain stands. */
+/* The hash chain (train/chainrun.c). Only rank 0 has one; elsewhere these do nothing, but the others help chain_line. Open it, the weights being
+ * those of state.step; collect the keys of a batch; collect a finished step; and write a line, all steps being finished. chain_keep is for the moment
+ * before the state is saved: it writes the lines that did not fit on the disk before, and stores in the state where the chain stands. */
 int chain_begin(struct trainer *r, struct err *e);
+int chain_first_line(struct trainer *r, struct err *e); /* the line of the state that a new chain begins with; on all ranks, after chain_begin */
 void chain_take_batch(struct trainer *r, const struct batch *b);
 void chain_take_step(struct trainer *r, const double *status);
 int chain_line(struct trainer *r, struct err *e);
@@ -179,7 +189,7 @@ int extend_same_length(const char *now, const char *line);
 
 /* 1 if OUT holds the result of these options, 0 if it holds none, -1 if it holds another. */
 int already_done(struct trainer *r, struct err *e);
-/* Write the configuration into OUT, then the weights. */
+/* Write the configuration into OUT, then the weights. All ranks call it; rank 0 writes. */
 int publish(struct trainer *r, struct err *e);
 
 /* A noised held-out sample. */
@@ -197,8 +207,8 @@ int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void 
  * of a router with accuracy and calibration (train/tally.h). */
 int validate(struct trainer *r, double *loss, json_t **detail, struct err *e);
 
-/* Write OUT/train/samples-N.png with the averaged weights: samples of an expert; for a router its noised inputs, shown as negatives where it
- * picks the wrong cluster. */
-int sample_grid(struct trainer *r, struct err *e);
+/* Write OUT/train/samples-N.png with the averaged weights, average [total]: samples of an expert; for a router its noised inputs, shown as negatives
+ * where it picks the wrong cluster. */
+int sample_grid(struct trainer *r, float *average, struct err *e);
 
 #endif

@@ -176,14 +176,14 @@ static int draw_routing(struct trainer *r, struct err *e)
 	return rc;
 }
 
-int sample_grid(struct trainer *r, struct err *e)
+int sample_grid(struct trainer *r, float *average, struct err *e)
 {
 	int rc;
 
 	if (r->net.channels != 1 && r->net.channels != 3)
 		return err_set(e, ERR_USAGE, "--sample-every shows pictures of 1 or 3 channels, and these samples are latents of %lld channels",
 		               (long long)r->net.channels);
-	trainer_bind(r, r->state.ema);
+	trainer_bind(r, average);
 	rc = net_is_classifier(&r->net) ? draw_routing(r, e) : put_texts(r, e) ? -1 : draw_samples(r, e);
 	trainer_bind(r, r->state.values);
 	return rc;

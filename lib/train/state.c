@@ -12,20 +12,32 @@ static float *floats(struct device *d, int64_t n, const char *what, struct err *
 	return d->alloc(d, (size_t)n * sizeof(float), what, e);
 }
 
+/* Elements of the moments, and of an average, that this rank keeps. */
+static int64_t kept(const struct train_state *s)
+{
+	return s->shares ? s->shares->count : s->params->trainable;
+}
+
+static int64_t kept_average(const struct train_state *s)
+{
+	return kept(s) + s->params->total - s->params->trainable;
+}
+
 static float *moments(const struct train_state *s, const char *what, struct err *e)
 {
-	int64_t n = s->params->trainable;
+	int64_t n = kept(s);
 
 	return s->offload ? s->device->alloc_host(s->device, (size_t)n * sizeof(float), what, e) : floats(s->device, n, what, e);
 }
 
-int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, int64_t offload, struct err *e)
+int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, int64_t offload, const struct shares *shares,
+               struct err *e)
 {
-	*s = (struct train_state){.params = p, .device = d, .best_loss = INFINITY, .offload = offload};
-	if ((s->values = floats(d, p->total, "weights", e)) && (s->ema = floats(d, p->total, "averaged weights", e)) &&
+	*s = (struct train_state){.params = p, .device = d, .best_loss = INFINITY, .offload = offload, .shares = shares};
+	if ((s->values = floats(d, p->total, "weights", e)) && (s->ema = floats(d, kept_average(s), "averaged weights", e)) &&
 	    (s->m = moments(s, "first moments", e)) && (s->v = moments(s, "second moments", e)) &&
 	    (!bf16 || (s->rounded = d->alloc(d, (size_t)p->total * sizeof *s->rounded, "weights in bfloat16", e))) &&
-	    (!keep_best || (s->best = floats(d, p->total, "best weights", e))))
+	    (!keep_best || (s->best = floats(d, kept_average(s), "best weights", e))))
 		return 0;
 	state_release(s);
 	return -1;
@@ -47,20 +59,20 @@ int state_parts(const struct train_state *s, struct state_part out[STATE_PARTS])
 
 void state_clear(struct train_state *s)
 {
-	size_t total = (size_t)s->params->total * sizeof(float), trainable = (size_t)s->params->trainable * sizeof(float);
+	size_t average = (size_t)kept_average(s) * sizeof(float), moment = (size_t)kept(s) * sizeof(float);
 	struct device *d = s->device;
 
-	d->fill(d, 0, s->values, 0, total);
-	d->fill(d, 0, s->ema, 0, total);
+	d->fill(d, 0, s->values, 0, (size_t)s->params->total * sizeof(float));
+	d->fill(d, 0, s->ema, 0, average);
 	if (s->offload) {
-		memset(s->m, 0, trainable);
-		memset(s->v, 0, trainable);
+		memset(s->m, 0, moment);
+		memset(s->v, 0, moment);
 	} else {
-		d->fill(d, 0, s->m, 0, trainable);
-		d->fill(d, 0, s->v, 0, trainable);
+		d->fill(d, 0, s->m, 0, moment);
+		d->fill(d, 0, s->v, 0, moment);
 	}
 	if (s->best)
-		d->fill(d, 0, s->best, 0, total);
+		d->fill(d, 0, s->best, 0, average);
 	s->best_loss = INFINITY;
 	s->best_step = s->step = s->updates = s->skipped_in_a_row = s->loss_count = s->line_step = 0;
 	s->loss_sum = s->lr_squares = 0;
@@ -68,15 +80,36 @@ void state_clear(struct train_state *s)
 	s->chain = NULL;
 }
 
+/* n elements of the weights from `at` on, to the average and, with OPTIMIZER_SCHEDULE_FREE, to the first moments. */
+static void begin_range(struct train_state *s, int64_t at, int64_t packed, int64_t n, int frozen)
+{
+	size_t bytes = (size_t)n * sizeof(float);
+
+	if (!n)
+		return;
+	device_copy(s->device, s->ema + packed, s->values + at, bytes);
+	if (s->optimizer != OPTIMIZER_SCHEDULE_FREE || frozen)
+		return;
+	if (s->offload)
+		device_get(s->device, s->m + packed, s->values + at, bytes);
+	else
+		device_copy(s->device, s->m + packed, s->values + at, bytes);
+}
+
 void state_begin(struct train_state *s)
 {
-	size_t trainable = (size_t)s->params->trainable * sizeof(float);
+	int64_t trainable = s->params->trainable;
 
-	device_copy(s->device, s->ema, s->values, (size_t)s->params->total * sizeof(float));
-	if (s->optimizer == OPTIMIZER_SCHEDULE_FREE && s->offload)
-		device_get(s->device, s->m, s->values, trainable);
-	else if (s->optimizer == OPTIMIZER_SCHEDULE_FREE)
-		device_copy(s->device, s->m, s->values, trainable);
+	for (int g = 0; s->shares && g < s->shares->groups; g++)
+		begin_range(s, s->shares->own[g].at, s->shares->own[g].packed, s->shares->own[g].n, 0);
+	if (!s->shares)
+		begin_range(s, 0, 0, trainable, 0);
+	begin_range(s, trainable, kept(s), s->params->total - trainable, 1);
+}
+
+void state_take_best(struct train_state *s)
+{
+	device_copy(s->device, s->best, s->ema, (size_t)kept_average(s) * sizeof *s->best);
 }
 
 void state_release(struct train_state *s)
@@ -97,13 +130,15 @@ void state_release(struct train_state *s)
 	memset(s, 0, sizeof *s);
 }
 
-uint64_t state_bytes(const struct params *p, int keep_best, int bf16, int64_t offload)
+uint64_t state_bytes(const struct params *p, int keep_best, int bf16, int64_t offload, int64_t kept_there)
 {
-	return sizeof(float) * ((uint64_t)p->total * (keep_best ? 3 : 2) + (offload ? 0 : (uint64_t)p->trainable * 2)) +
+	uint64_t average = (uint64_t)(kept_there + p->total - p->trainable);
+
+	return sizeof(float) * ((uint64_t)p->total + average * (keep_best ? 2 : 1) + (offload ? 0 : (uint64_t)kept_there * 2)) +
 	       (bf16 ? sizeof(uint16_t) * (uint64_t)p->total : 0);
 }
 
-void state_round(struct train_state *s, float *from)
+void state_round(const struct train_state *s, float *from)
 {
 	int64_t n = s->params->total;
 	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(DT_F32, from, n)}, .out = {array_vector(DT_BF16, s->rounded, n)}};

@@ -11,17 +11,23 @@
 #include "core/str.h"
 #include "kernels/device.h"
 #include "tape/params.h"
+#include "train/shares.h"
 #include "train/trainer.h"
 
 struct train_state {
 	const struct params *params;
 	struct device *device;
 	enum optimizer_kind optimizer; /* OPTIMIZER_ADAMW after state_init */
-	float *values, *ema;           /* [total] */
-	float *m, *v;                  /* [trainable]; in pinned memory of the host where `offload` */
+	float *values;                 /* [total] */
+	float *ema;                    /* [total]; of several ranks this one's share and then the frozen parameters */
+	float *m, *v;                  /* [trainable], or this rank's share of them; in pinned memory of the host where `offload` */
 	int64_t offload;               /* elements of a range, in which the moments are copied to the device and back; 0: they stay on the device */
 	uint16_t *rounded;             /* [total]: `values` in bfloat16, which matrix products read; NULL if they read `values` */
-	float *best;                   /* [total]: the average at the best validation so far; NULL without keep_best */
+	float *best;                   /* as `ema`: the average at the best validation so far; NULL without keep_best */
+	const struct shares *shares;   /* what this rank keeps; borrowed. NULL: one rank, which keeps all; then the next three are too */
+	struct comm *comm;             /* the other ranks; borrowed */
+	float *whole;                  /* [total], on the device: room for one whole arena between two steps; borrowed */
+	float *host;                   /* (total), on the host: the same memory if the device is the host; borrowed */
 	double best_loss;              /* of `best`; infinity before the first */
 	int64_t best_step;
 	int64_t step;    /* steps done */
@@ -41,26 +47,42 @@ struct state_part {
 	float *data;
 	int total, host; /* total: it holds the frozen parameters too; host: it may lie in host memory although the device's is another */
 };
-enum { STATE_PARTS = 5 };
+enum { STATE_WEIGHTS, STATE_AVERAGE, STATE_BEST = 4, STATE_PARTS };
 /* Returns their number. */
 int state_parts(const struct train_state *s, struct state_part out[STATE_PARTS]);
 
-/* Arenas for p, zeroed; keep_best allocates `best`, bf16 `rounded`. p and the device are borrowed. Release with state_release. */
-int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, int64_t offload, struct err *e);
+/* Arenas for p, zeroed; keep_best allocates `best`, bf16 `rounded`. p, the device and shares, which may be NULL, are borrowed. Release with
+ * state_release. */
+int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, int64_t offload, const struct shares *shares,
+               struct err *e);
 void state_clear(struct train_state *s); /* to the state after state_init, but the same optimizer */
 /* Start the averages at the initial weights: `ema` = `values`, and with OPTIMIZER_SCHEDULE_FREE also `m`. */
 void state_begin(struct train_state *s);
+/* `best` = `ema`. */
+void state_take_best(struct train_state *s);
 void state_release(struct train_state *s);
-uint64_t state_bytes(const struct params *p, int keep_best, int bf16, int64_t offload); /* device memory */
+/* Device memory of a rank that keeps `kept` of the trainable elements. */
+uint64_t state_bytes(const struct params *p, int keep_best, int bf16, int64_t offload, int64_t kept);
+
+/* Whole arenas (train/wholestate.c), by their index in state_parts. Of one rank they are the arenas of the state; of several, *x is s->whole, until
+ * the next of these calls or the next step. state_gather: all ranks call it, and all get the arena. state_whole: rank 0 alone calls it, while the
+ * others are in state_follow. state_room, state_keep: rank 0 reads an arena (zeroed) into the room, and each rank keeps its share; the others are in
+ * state_follow. state_dismiss: rank 0 lets the others return from state_follow. */
+int state_gather(const struct train_state *s, int part, float **x, struct err *e);
+int state_whole(const struct train_state *s, int part, float **x, struct err *e);
+float *state_room(struct train_state *s, int part);
+int state_keep(struct train_state *s, int part, struct err *e);
+int state_dismiss(const struct train_state *s, struct err *e);
+int state_follow(struct train_state *s, struct err *e);
 
 /* Fill `rounded`, if not NULL, from `from` (total): from `values` after loading them (updates then keep it in step), or temporarily from an
  * average. */
-void state_round(struct train_state *s, float *from);
+void state_round(const struct train_state *s, float *from);
 
-/* Checkpoints: DIR/step-00012000/{weights,ema,exp_avg,exp_avg_sq[,best]}.safetensors and MANIFEST.json (step, stamp, sizes and
- * hashes), published whole by rename. With OPTIMIZER_SCHEDULE_FREE, z.safetensors takes the place of
- * exp_avg.safetensors. `stamp` is one line of JSON. Replaces an existing checkpoint of that step, which must be damaged: a good one would have
- * been loaded. A state without a device has its arenas in host memory. copied(arg), if not NULL, is called when the arenas are no longer read;
+/* Checkpoints: DIR/step-00012000/{weights,ema,exp_avg,exp_avg_sq[,best]}.safetensors and MANIFEST.json (step, stamp, sizes and hashes), published
+ * whole by rename. With OPTIMIZER_SCHEDULE_FREE, z.safetensors takes the place of exp_avg.safetensors. `stamp` is one line of JSON. Replaces an
+ * existing checkpoint of that step, which must be damaged: a good one would have been loaded. A state without a device has its arenas in host memory.
+ * Of several ranks, rank 0 calls it while the others are in state_follow. copied(arg), if not NULL, is called when the arenas are no longer read;
  * after an error it may not have been. */
 int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, void (*copied)(void *arg), void *arg, struct err *e);
 

@@ -132,8 +132,14 @@ json_t *state_hashes(const struct train_state *s, struct err *e)
 		return NULL;
 	}
 	for (int i = 0; i < n; i++) {
-		json_t *o = hash_part(s, &part[i], e);
+		float *x;
+		json_t *o = NULL;
 
+		if (!state_whole(s, i, &x, e)) {
+			part[i].host &= x == part[i].data;
+			part[i].data = x;
+			o = hash_part(s, &part[i], e);
+		}
 		if (!o) {
 			json_decref(all);
 			return NULL;

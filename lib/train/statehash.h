@@ -10,7 +10,7 @@
 #include "train/state.h"
 
 /* {"weights.safetensors": {"sha256": "..", "parameters": "d0c1.."}, ..}: CHAIN_BRIEF digits for each parameter of the arena. Caller json_decref()s.
- * NULL if the device's memory cannot be copied. */
+ * NULL if the device's memory cannot be copied. Of several ranks, rank 0 calls it while the others are in state_follow. */
 json_t *state_hashes(const struct train_state *s, struct err *e);
 
 /* Such an object for a file of tensors: those of `names` (n). ERR_DATA if one is missing or is not float32. */

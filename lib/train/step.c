@@ -52,7 +52,10 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 		t2 = clock_seconds();
 		watchdog_phase(&r->watchdog, "the backward pass");
 		device_range(r->device, "backward");
-		tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
+		if (i + 1 < parts)
+			tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
+		else
+			update_backward(&r->update, r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
 		device_range_end(r->device);
 		step_detail_put(&r->detail, r->device, r->state.step, at, r->part, r->noised.t, b->index + at, tape_data(r->loss.tape, r->loss.loss));
 		r->data_s += t1 - t0;
@@ -130,7 +133,7 @@ static int account(struct trainer *r, int all, struct err *e)
 	while ((y = update_finished(&r->update, all))) {
 		int64_t step = s->step - r->update.count;
 
-		if (rank_sum_error(&r->update.sum, e))
+		if (rank_sum_error(&r->update.ranks.sum, e))
 			return -1;
 		s->updates = (int64_t)y[STATUS_UPDATES];
 		s->skipped_in_a_row = (int64_t)y[STATUS_SKIPPED_IN_A_ROW];
@@ -152,7 +155,7 @@ static int account(struct trainer *r, int all, struct err *e)
 			log_step(r, step, NAN, NULL);
 		}
 	}
-	return r->device->error(r->device, e) || rank_sum_error(&r->update.sum, e) ? -1 : 0;
+	return r->device->error(r->device, e) || rank_sum_error(&r->update.ranks.sum, e) ? -1 : 0;
 }
 
 static int next_batch(struct trainer *r, struct batch *b, struct err *e)
@@ -200,7 +203,7 @@ static int validate_now(struct trainer *r, double *val_loss, json_t **detail, st
 		s->best_loss = *val_loss;
 		s->best_step = s->step;
 		checkpoint_writer_wait_arenas(&r->writer);
-		device_copy(s->device, s->best, s->ema, (size_t)r->params.total * sizeof *s->best);
+		state_take_best(s);
 	}
 	return 0;
 }
@@ -244,10 +247,13 @@ static int end_background(struct trainer *r, int64_t *saved, struct err *e)
 static int draw(struct trainer *r, struct err *e)
 {
 	struct err why = {0};
+	float *average;
 	int rc;
 
 	watchdog_phase(&r->watchdog, "the drawing of samples");
-	rc = is_first_rank(r) ? sample_grid(r, &why) : 0;
+	if (state_gather(&r->state, STATE_AVERAGE, &average, e))
+		return -1;
+	rc = is_first_rank(r) ? sample_grid(r, average, &why) : 0;
 	watchdog_turn(&r->watchdog, r->state.step);
 	if (!rc)
 		return 0;
@@ -257,16 +263,9 @@ static int draw(struct trainer *r, struct err *e)
 	return 0;
 }
 
-/* Save the current state: in the background, or, if it must be saved, before this returns. *saved becomes the step of the last checkpoint that is
- * known to be complete. */
-static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
+/* On rank 0. */
+static int save_first(struct trainer *r, int must, int64_t *saved, struct err *e)
 {
-	if (account(r, 1, e))
-		return -1;
-	if (!is_first_rank(r)) {
-		*saved = r->state.step;
-		return 0;
-	}
 	watchdog_phase(&r->watchdog, "the writing of a checkpoint");
 	if (end_background(r, saved, e) || runlock_check(&r->lock, e))
 		return -1;
@@ -286,12 +285,28 @@ static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 	return 0;
 }
 
+/* Save the current state: in the background, or, if it must be saved, before this returns. *saved becomes the step of the last checkpoint that is
+ * known to be complete; on other ranks than 0 it is the step of the last one. */
+static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
+{
+	int rc = 0;
+
+	if (account(r, 1, e))
+		return -1;
+	if (is_first_rank(r))
+		rc = save_first(r, must, saved, e);
+	else
+		*saved = r->state.step;
+	return ranks_end_following(r, rc, e);
+}
+
 /* Stop between two steps: save a checkpoint unless the current step has one. `why` begins the message. */
 static int end_early(struct trainer *r, const char *why, int64_t saved, struct err *e)
 {
 	int64_t step = r->state.step;
+	int unsaved;
 
-	if (end_background(r, &saved, e) || (step != saved && save(r, 1, &saved, e)))
+	if (end_background(r, &saved, e) || ranks_any(r->o->comm, step != saved, &unsaved, e) || (unsaved && save(r, 1, &saved, e)))
 		return -1;
 	if (!step)
 		return err_set(e, ERR_AGAIN, "%s before the first step: run the same command again", why);
@@ -385,8 +400,9 @@ static int run_steps(struct trainer *r, struct err *e)
 	int64_t saved = s->step;
 	const char *why;
 
+	update_order(&r->update, r->loss.tape);
 	rank_watch_begin(&r->ranks, o->comm);
-	r->save_s = (double)state_bytes(&r->params, s->best != NULL, 0, 0) / ASSUMED_DISK_SPEED;
+	r->save_s = (double)state_bytes(&r->params, s->best != NULL, 0, 0, r->params.trainable) / ASSUMED_DISK_SPEED;
 	while (s->step < r->steps) {
 		double val_loss = NAN, began = clock_seconds();
 		json_t *detail = NULL;
@@ -446,7 +462,7 @@ int train_steps(struct trainer *r, struct err *e)
 	int rc = run_steps(r, e);
 	int64_t saved = 0;
 
-	rank_sum_leave(&r->update.sum, !rc || (e && e->code == ERR_AGAIN));
+	rank_sum_leave(&r->update.ranks.sum, !rc || (e && e->code == ERR_AGAIN));
 	/* After an error the checkpoint in the background is still good. */
 	end_background(r, &saved, NULL);
 	return rc;

@@ -23,14 +23,6 @@
 #include "train/trainlog.h"
 #include "train/usual.h"
 
-static void say_damaged(void *arg, const char *message)
-{
-	char line[1200];
-
-	snprintf(line, sizeof line, "passed over a damaged checkpoint: %s", message);
-	train_warn(arg, line);
-}
-
 /* The real numbers of a stamp that are not the ones its text gives back, because that has nine digits: {"lr": "0.00123456789123"}. Caller
  * json_decref()s. */
 static json_t *inexact_reals(const json_t *stamp)
@@ -243,13 +235,8 @@ static int put_loss_seeds(struct trainer *r, struct err *e)
 
 static int allocate(struct trainer *r, struct err *e)
 {
-	if (tape_allocate(r->loss.tape, e) || (r->frozen && frozen_allocate(r->frozen, e)) ||
-	    state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, device_stores_bf16(r->device, (enum precision)r->o->precision),
-	               r->o->offload, e))
-		return -1;
-	r->state.optimizer = r->o->optimizer;
-	if (noised_init(&r->noised, r->device, r->part, &r->net, r->objective.def.loss, e) ||
-	    update_init(&r->update, &r->state, r->parts, tape_data(r->loss.tape, r->loss.loss), r->part, r->o->comm, e) || put_loss_seeds(r, e) ||
+	if (tape_allocate(r->loss.tape, e) || (r->frozen && frozen_allocate(r->frozen, e)) || ranks_allocate(r, e) ||
+	    noised_init(&r->noised, r->device, r->part, &r->net, r->objective.def.loss, e) || put_loss_seeds(r, e) ||
 	    step_detail_init(&r->detail, r->device, r->parts * r->part, e))
 		return -1;
 	tape_bind_bf16(r->loss.tape, r->state.rounded);
@@ -283,15 +270,15 @@ static int init_weights(struct trainer *r, struct err *e)
 static int begin_weights(struct trainer *r, struct err *e)
 {
 	struct train_state *s = &r->state;
-	int rc = !is_first_rank(r) ? 1 : checkpoint_load(r->train_dir, s, r->stamp, r->extended, say_damaged, r, e);
+	int loaded = ranks_load(r, e), rc = loaded;
 
 	if (rc > 0 && r->extending && s->step >= r->steps)
-		return err_set(e, ERR_USAGE, "%s is at step %" PRId64 " already, and --extend asks for only %" PRId64 " steps in all", r->o->out,
-		               s->step, r->steps);
+		rc = err_set(e, ERR_USAGE, "%s is at step %" PRId64 " already, and --extend asks for only %" PRId64 " steps in all", r->o->out,
+		             s->step, r->steps);
 	if (rc > 0 && s->step)
 		train_say(r, "continuing from step %" PRId64 " of %" PRId64, s->step, r->steps);
 	rc = rc < 0 || (!rc && init_weights(r, e)) ? -1 : 0;
-	if (ranks_share_done(r->o->comm, rc, e) || ranks_share_state(r, e) || ranks_join_devices(r, e))
+	if (ranks_share_done(r->o->comm, rc, e) || ranks_share_state(r, loaded, e) || ranks_join_devices(r, e))
 		return -1;
 	trainer_bind(r, s->values);
 	update_begin(&r->update, s);
@@ -340,6 +327,7 @@ static void release(struct trainer *r)
 	dataset_free(r->held);
 	tape_free(r->loss.tape);
 	state_release(&r->state);
+	shares_release(&r->shares);
 	noised_release(&r->noised);
 	update_release(&r->update);
 	step_detail_release(&r->detail, r->device);
@@ -422,7 +410,7 @@ static int train(struct trainer *r, struct err *e)
 	if (begin_weights(r, e))
 		return -1;
 	rc = begin_loader(r, e) || open_log(r, e) || chain_begin(r, e) ? -1 : 0;
-	if (comm_agree(r->o->comm, rc, e))
+	if (comm_agree(r->o->comm, rc, e) || chain_first_line(r, e))
 		return -1;
 	if (r->o->profile)
 		r->profile = profile_new(r->device);
@@ -443,10 +431,8 @@ static int train(struct trainer *r, struct err *e)
 	}
 	if (r->profile && r->hooks && r->hooks->say)
 		profile_table(r->profile, r->hooks->say, r->hooks->arg);
-	if (!is_first_rank(r))
-		return 0;
 	watchdog_phase(&r->watchdog, "the writing of the result");
-	if (runlock_check(&r->lock, e) || publish(r, e) || runlock_check(&r->lock, e))
+	if ((is_first_rank(r) && runlock_check(&r->lock, e)) || publish(r, e) || (is_first_rank(r) && runlock_check(&r->lock, e)))
 		return -1;
 	log_end(r);
 	return 0;

@@ -107,6 +107,7 @@ struct train_options {
 	int profile;
 	enum sum_place sum_on;
 	const char *device_engine; /* with comm: the shared object with the engine that adds on GPUs (comm/deviceengine.h) */
+	int64_t ranks;       /* of a plan without comm: it is for one of so many ranks; 0: of one */
 	struct comm *comm;   /* the ranks that train together, each calling train_run with the same options; NULL: this process alone. Borrowed */
 	const char *program; /* for the stamp */
 };
@@ -163,11 +164,12 @@ struct train_plan {
 	uint64_t device, free; /* device: needed of the device, without the samples kept on the host; free: available there, 0: unknown */
 	uint64_t beside;       /* on a device with its own memory, what its driver and other processes hold now */
 	struct err unfit;      /* code 0; or ERR_NOMEM: it does not fit, with a proposal that would */
-	int64_t parameters, samples, steps, accumulate;
+	int64_t parameters, samples, steps, accumulate, ranks;
+	uint64_t comm;           /* bytes that rank 0 sends in a step without a line of the log; 0 of one rank */
 	double flops_per_sample; /* forward and backward products */
 };
 
-/* Estimate what a run needs, without running it. */
+/* Estimate what a run needs, without running it. Of several ranks: what the one needs that keeps most of the optimizer's state. */
 int train_plan(const struct train_options *o, struct device *device, struct train_plan *plan, struct err *e);
 
 /* With a comm of R ranks each computes accumulate / R of the parts of a batch, which must be a power of two of them (ERR_USAGE). The result is the

@@ -6,21 +6,25 @@
 
 #include "core/mem.h"
 
-/* The number of partial sums that the tree over `parts` parts keeps. */
+/* The number of partial sums that the tree over `parts` parts keeps. The last part is added to them, and is kept in none. */
 static int tree_levels(int64_t parts)
 {
 	int n = 0;
 
-	while (parts > 1 && parts >> n)
+	while ((parts - 1) >> n)
 		n++;
 	return n;
 }
 
-uint64_t update_bytes(const struct params *p, int64_t parts, const struct comm *comm)
+/* Of several ranks the gradient's memory also holds a whole arena of the state, frozen parameters included, between two steps. */
+static int64_t gradient_room(const struct params *p, int shared)
 {
-	uint64_t halves = 2 * (uint64_t)(1 + tree_levels(parts)) + (comm_size(comm) > 1);
+	return shared ? p->total : p->trainable;
+}
 
-	return sizeof(float) * (uint64_t)p->trainable * halves / 2;
+uint64_t update_bytes(const struct params *p, int64_t parts, int ranks)
+{
+	return sizeof(float) * (uint64_t)(gradient_room(p, ranks > 1) + p->trainable * tree_levels(parts)) + rank_update_bytes(p->trainable, ranks);
 }
 
 uint64_t update_mask_bytes(const struct params *p)
@@ -83,7 +87,7 @@ static int allocate(struct update *u, int64_t parts, struct err *e)
 	struct op_call norm = norm_call(u);
 
 	u->vectors = d->alloc(d, (PLAN_COUNT + STATUS_COUNT + COEF_COUNT + 2) * sizeof *u->vectors, "state of the optimizer", e);
-	u->grads = d->alloc(d, bytes, "gradients", e);
+	u->grads = d->alloc(d, (size_t)gradient_room(u->state->params, u->state->shares != NULL) * sizeof *u->grads, "gradients", e);
 	u->mask = d->alloc(d, update_mask_bytes(u->state->params), "decay mask", e);
 	u->scratch = d->alloc(d, device_scratch(d, OP_SUMSQ, &norm), "kernel scratch", e);
 	u->seen = d->alloc_host(d, UPDATE_AHEAD * STATUS_COUNT * sizeof *u->seen, "state of the optimizer", e);
@@ -97,23 +101,12 @@ static int allocate(struct update *u, int64_t parts, struct err *e)
 	return 0;
 }
 
-/* What the sums over several ranks need. */
-static int allocate_ranks(struct update *u, struct err *e)
-{
-	struct device *d = u->device;
-	size_t batch = (size_t)(comm_size(u->comm) * u->parts * u->samples);
-
-	if (!u->comm)
-		return 0;
-	u->losses = d->alloc(d, batch * sizeof *u->losses, "losses of all ranks", e);
-	return u->losses && !rank_sum_init(&u->sum, d, u->comm, u->n, e) ? 0 : -1;
-}
-
 int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct comm *comm, struct err *e)
 {
-	*u = (struct update){
-	    .device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .comm = comm, .n = s->params->trainable};
-	if (allocate(u, parts, e) || block_norms_init(&u->blocks, s->device, s->params, e) || allocate_ranks(u, e) || make_lanes(u, s->offload, e) ||
+	*u = (struct update){.device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .n = s->params->trainable};
+	u->all = (struct share_range){0, u->n, 0};
+	if (allocate(u, parts, e) || block_norms_init(&u->blocks, s->device, s->params, e) ||
+	    rank_update_init(&u->ranks, s->device, comm, s->shares, u->grads, s->params->total, parts, samples, e) || make_lanes(u, s->offload, e) ||
 	    (s->optimizer == OPTIMIZER_MUON && muon_init(&u->muon, s->device, s->params, e)) || put_mask(u, s->params, e))
 		return -1;
 	u->plan = u->vectors;
@@ -155,8 +148,7 @@ void update_release(struct update *u)
 		d->release(d, u->tree[i]);
 	muon_release(&u->muon);
 	block_norms_release(&u->blocks, d);
-	rank_sum_release(&u->sum);
-	d->release(d, u->losses);
+	rank_update_release(&u->ranks);
 	d->release(d, u->vectors);
 	d->release(d, u->grads);
 	d->release(d, u->mask);
@@ -175,11 +167,11 @@ void update_begin(struct update *u, const struct train_state *s)
 	device_put(u->device, u->status, status, sizeof status);
 }
 
-/* grads += other. */
-static void add(struct update *u, float *other)
+/* grads += other, in [lo, hi). */
+static void add(struct update *u, float *other, int64_t lo, int64_t hi)
 {
-	struct array grads = array_vector(DT_F32, u->grads, u->n);
-	struct op_call c = {.nin = 2, .nout = 1, .in = {grads, array_vector(DT_F32, other, u->n)}, .out = {grads}, .attr = {.add = {1, 1}}};
+	struct array grads = array_vector(DT_F32, u->grads + lo, hi - lo);
+	struct op_call c = {.nin = 2, .nout = 1, .in = {grads, array_vector(DT_F32, other + lo, hi - lo)}, .out = {grads}, .attr = {.add = {1, 1}}};
 
 	device_run(u->device, OP_ADD, &c, NULL);
 }
@@ -191,23 +183,16 @@ static void tree_push(struct update *u, int64_t i)
 	int level = 0;
 
 	for (; i & 1; i >>= 1)
-		add(u, u->tree[level++]);
+		add(u, u->tree[level++], 0, u->n);
 	device_copy(u->device, u->tree[level], u->grads, (size_t)u->n * sizeof *u->grads);
 }
 
-static void tree_finish(struct update *u, int64_t parts)
+/* Add the sums of all earlier parts to the gradient of the last part, in [lo, hi). The bits of its index say which subtrees are complete. */
+static void tree_finish(struct update *u, int64_t lo, int64_t hi)
 {
-	int first = 1;
-
-	for (int level = 0; parts >> level; level++) {
-		if (!(parts >> level & 1))
-			continue;
-		if (first)
-			device_copy(u->device, u->grads, u->tree[level], (size_t)u->n * sizeof *u->grads);
-		else
-			add(u, u->tree[level]);
-		first = 0;
-	}
+	for (int level = 0; (u->parts - 1) >> level; level++)
+		if ((u->parts - 1) >> level & 1)
+			add(u, u->tree[level], lo, hi);
 }
 
 static void add_losses(struct update *u, const float *x, int64_t n, int anew)
@@ -222,40 +207,43 @@ static void add_losses(struct update *u, const float *x, int64_t n, int anew)
 }
 
 /* With several ranks the losses are kept, and added when those of all ranks are there, because their sum has one order too. */
-static void submit_part(struct update *u, int64_t i)
+static void submit_losses(struct update *u, int64_t i)
 {
-	if (u->comm)
-		device_copy(u->device, u->losses + (comm_rank(u->comm) * u->parts + i) * u->samples, (void *)(uintptr_t)u->each,
-		            (size_t)u->samples * sizeof *u->each);
+	if (u->ranks.comm)
+		rank_update_take_losses(&u->ranks, i, u->each);
 	else
 		add_losses(u, u->each, u->samples, i == 0);
-	if (u->parts > 1)
-		tree_push(u, i);
 }
 
-/* Update elements [at, at + n), with their moments at m and v. */
-static void change(struct update *u, const struct train_state *s, int64_t at, int64_t n, float *m, float *v)
+static void submit_part(struct update *u, int64_t i)
+{
+	submit_losses(u, i);
+	tree_push(u, i);
+}
+
+/* Update elements [at, at + n), with their moments at m and v and their average at ema. */
+static void change(struct update *u, const struct train_state *s, int64_t at, int64_t n, float *m, float *v, float *ema)
 {
 	struct op_call c = {.nin = 3,
 	                    .nout = s->rounded ? 5 : 4,
 	                    .in = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F32, u->grads + at, n),
 	                           array_vector(DT_F32, u->mask + at / DECAY_RUN, (n + DECAY_RUN - 1) / DECAY_RUN)},
 	                    .out = {array_vector(DT_F32, s->values + at, n), array_vector(DT_F32, m, n), array_vector(DT_F32, v, n),
-	                            array_vector(DT_F32, s->ema + at, n), array_vector(DT_BF16, s->rounded ? s->rounded + at : NULL, n)}};
+	                            array_vector(DT_F32, ema, n), array_vector(DT_BF16, s->rounded ? s->rounded + at : NULL, n)}};
 
 	device_run(u->device, s->optimizer == OPTIMIZER_SCHEDULE_FREE ? OP_SCHEDULE_FREE : OP_ADAMW, &c, NULL);
 }
 
-/* The moments of a range are copied from the host while the range before it is updated, and copied back while the next one is. A range uses the
- * same lane at every step, so its copy back is done before it is fetched again. */
-static void change_by_ranges(struct update *u, const struct train_state *s)
+/* The moments of a part of a range are copied from the host while the part before it is updated, and copied back while the next one is. A part uses
+ * the same lane at every step, so its copy back is done before it is fetched again. Returns the next lane. */
+static int change_by_parts(struct update *u, const struct train_state *s, const struct share_range *o, int lane)
 {
 	struct device *d = u->device;
-	int in = stream_of(d, 2), out = stream_of(d, 3), lane = 0;
+	int in = stream_of(d, 2), out = stream_of(d, 3);
 
-	for (int64_t at = 0; at < u->n; at += u->range, lane = (lane + 1) % UPDATE_LANES) {
+	for (int64_t done = 0; done < o->n; done += u->range, lane = (lane + 1) % UPDATE_LANES) {
 		struct update_lane *l = &u->lane[lane];
-		int64_t n = u->n - at < u->range ? u->n - at : u->range;
+		int64_t n = o->n - done < u->range ? o->n - done : u->range, at = o->packed + done;
 		size_t bytes = (size_t)n * sizeof *l->m;
 
 		if (l->used)
@@ -264,7 +252,7 @@ static void change_by_ranges(struct update *u, const struct train_state *s)
 		d->send(d, in, l->v, s->v + at, bytes);
 		d->event_record(d, l->come, in);
 		d->event_follow(d, l->come, 0);
-		change(u, s, at, n, l->m, l->v);
+		change(u, s, o->at + done, n, l->m, l->v, s->ema + at);
 		d->event_record(d, l->done, 0);
 		d->event_follow(d, l->done, out);
 		d->fetch(d, out, s->m + at, l->m, bytes);
@@ -272,70 +260,77 @@ static void change_by_ranges(struct update *u, const struct train_state *s)
 		d->event_record(d, l->gone, out);
 		l->used = 1;
 	}
+	return lane;
 }
 
-/* Muon's matrices, and the parameters between them by AdamW. */
-static void change_all(struct update *u, const struct train_state *s)
+/* Update [from, to) of the arenas, whose state begins at from - shift. */
+static void change_packed(struct update *u, const struct train_state *s, int64_t from, int64_t to, int64_t shift)
 {
-	int64_t at = 0;
+	int64_t at = from - shift;
+
+	if (to > from)
+		change(u, s, from, to - from, s->m + at, s->v + at, s->ema + at);
+}
+
+/* Muon's matrices in a range, and the parameters between them by AdamW. */
+static void change_range(struct update *u, const struct train_state *s, const struct share_range *o)
+{
+	int64_t at = o->at, end = o->at + o->n, shift = o->at - o->packed;
 
 	for (int i = 0; i < u->muon.n; i++) {
 		const struct muon_param *q = &u->muon.v[i];
 
-		if (q->at > at)
-			change(u, s, at, q->at - at, s->m + at, s->v + at);
-		muon_change(&u->muon, i, s, u->coef, u->grads);
+		if (q->at < at || q->end > end)
+			continue;
+		change_packed(u, s, at, q->at, shift);
+		muon_change(&u->muon, i, s, shift, u->coef, u->grads);
 		at = q->end;
 	}
-	if (u->n > at)
-		change(u, s, at, u->n - at, s->m + at, s->v + at);
+	change_packed(u, s, at, end, shift);
 }
 
-static void submit_sum(struct update *u, int64_t last)
-{
-	submit_part(u, last);
-	if (u->parts > 1)
-		tree_finish(u, u->parts);
-}
-
-/* The losses and gradients of all ranks. */
-static int sum_ranks(struct update *u, struct err *e)
-{
-	int64_t mine = u->parts * u->samples;
-
-	if (rank_sum_gather(&u->sum, u->losses, mine, e) || rank_sum_add(&u->sum, u->grads, u->n, e))
-		return -1;
-	add_losses(u, u->losses, comm_size(u->comm) * mine, 1);
-	return 0;
-}
-
-/* Submit the update of the weights. */
-static void submit_change(struct update *u, int64_t last)
+/* Update what this rank keeps. */
+static void change_own(struct update *u)
 {
 	const struct train_state *s = u->state;
-	struct op_call norm = norm_call(u);
+	const struct share_range *own = s->shares ? s->shares->own : &u->all;
+	int n = s->shares ? s->shares->groups : 1, lane = 0;
+
+	for (int g = 0; g < n; g++)
+		if (u->range)
+			lane = change_by_parts(u, s, &own[g], lane);
+		else
+			change_range(u, s, &own[g]);
+}
+
+static void submit_rates(struct update *u)
+{
 	struct op_call rates = {
 	    .nin = 3,
 	    .nout = 2,
 	    .in = {array_vector(DT_F64, u->sumsq, 1), array_vector(DT_F64, u->loss, 1), array_vector(DT_F64, u->plan, PLAN_COUNT)},
 	    .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
 
-	(void)last;
+	device_run(u->device, OP_RATES, &rates, NULL);
+}
+
+static void submit_block_norms(struct update *u)
+{
 	if (u->number >= 0)
 		block_norms_submit(&u->blocks, u->device, u->grads, u->scratch, u->number);
-	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
-	device_run(u->device, OP_RATES, &rates, NULL);
-	if (u->range)
-		change_by_ranges(u, s);
-	else
-		change_all(u, s);
 }
 
 /* Submit the last part and the update of the weights. */
 static void submit_whole(struct update *u, int64_t last)
 {
-	submit_sum(u, last);
-	submit_change(u, last);
+	struct op_call norm = norm_call(u);
+
+	submit_losses(u, last);
+	tree_finish(u, 0, u->n);
+	submit_block_norms(u);
+	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
+	submit_rates(u);
+	change_own(u);
 }
 
 /* Run submissions as a graph, except under --profile, whose timers a graph cannot hold. The first run is not captured, because it loads the
@@ -359,7 +354,7 @@ static void submit_or_launch(struct update *u, struct update_graph *g, void (*su
 /* Not with other ranks, whose part of the batch's losses has its own address for each part. */
 static int keeps_graphs(const struct update *u)
 {
-	return u->device->capture_begin && !u->device->profile && !u->comm;
+	return u->device->capture_begin && !u->device->profile && !u->ranks.comm;
 }
 
 /* Parts that complete the same number of tree levels submit the same work; part 0 also starts the sum of losses. */
@@ -375,6 +370,52 @@ void update_part(struct update *u, int64_t i)
 		submit_part(u, i);
 }
 
+void update_order(struct update *u, const struct tape *t)
+{
+	if (u->ranks.comm)
+		buckets_order(&u->ranks.buckets, t, u->state->params);
+}
+
+void update_backward(struct update *u, struct tape *t, int64_t n, int from, int to)
+{
+	int at = from;
+
+	for (int k = 0; k < u->ranks.buckets.n; k++) {
+		const struct bucket *b = &u->ranks.buckets.v[k];
+		int mark = b->mark < to ? b->mark : to;
+
+		if (mark > at) {
+			tape_run(t, n, at, mark);
+			at = mark;
+		}
+		tree_finish(u, b->lo, b->hi);
+		rank_update_begin_sum(&u->ranks, k);
+	}
+	if (to > at)
+		tape_run(t, n, at, to);
+}
+
+/* The same on several ranks. The exchange with the others is no work of the device, so it is between submissions. Only the block norms need the whole
+ * gradient. Weights in bfloat16 follow those that were gathered. */
+static int apply_ranks(struct update *u, struct err *e)
+{
+	struct rank_update *r = &u->ranks;
+
+	submit_losses(u, u->parts - 1);
+	if (rank_update_end_sums(r, u->number >= 0, e))
+		return -1;
+	add_losses(u, r->losses, comm_size(r->comm) * u->parts * u->samples, 1);
+	submit_block_norms(u);
+	if (rank_update_sumsq(r, u->sumsq, u->scratch, e))
+		return -1;
+	submit_rates(u);
+	change_own(u);
+	if (rank_update_gather(r, u->state->values, e))
+		return -1;
+	state_round(u->state, u->state->values);
+	return 0;
+}
+
 int update_apply(struct update *u, const double *plan, int64_t number, struct err *e)
 {
 	struct device *d = u->device;
@@ -383,11 +424,9 @@ int update_apply(struct update *u, const double *plan, int64_t number, struct er
 	assert(u->count < UPDATE_AHEAD);
 	u->number = number;
 	device_put(d, u->plan, plan, PLAN_COUNT * sizeof *plan);
-	if (u->comm) { /* the exchange with other ranks is no kernel of ours, so it is between two submissions */
-		submit_sum(u, u->parts - 1);
-		if (sum_ranks(u, e))
+	if (u->ranks.comm) {
+		if (apply_ranks(u, e))
 			return -1;
-		submit_change(u, 0);
 	} else if (keeps_graphs(u) && !u->range && number < 0) /* a graph cannot hold copies from or to the host */
 		submit_or_launch(u, &u->whole, submit_whole, u->parts - 1);
 	else

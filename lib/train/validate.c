@@ -132,7 +132,9 @@ int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
 {
 	struct validation v = {.k = net_is_classifier(&r->net) ? r->net.clusters : 0};
 
-	if (held_run(r, r->state.ema, 1, add_state, &v, e))
+	float *average;
+
+	if (state_gather(&r->state, STATE_AVERAGE, &average, e) || held_run(r, average, 1, add_state, &v, e))
 		return -1;
 	*loss = v.sum / (double)r->validations;
 	if (detail)

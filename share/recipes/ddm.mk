@@ -51,6 +51,10 @@ ROUTER_NET ?=
 ROUTER_BATCH ?= 64
 ROUTER_FLAGS ?= --steps 1000
 
+# Empty, or a table of ddm-info --pin, as `ddm-info --pin samples.tar run/shards >pins.tsv` writes it: nothing is trained, drawn or measured unless
+# everything in it is still the same. Under version control it says which data the experiment is about.
+PIN ?=
+
 # Empty: training runs here. slurm: as jobs, of which SLURM_AT_ONCE experts at a time (empty: as many as the cluster takes); what they need stands in
 # SLURM_FLAGS, as --partition=gpu --gpus=1 --time=4:00:00. Batches are cut into the parts that a card's memory needs.
 LAUNCH ?=
@@ -130,6 +134,13 @@ check_budget = $(if $(filter-out 0,$(EXPERT_BATCH)),,echo 'ddm.mk: a BATCH of $(
 # Argument: the number of the cluster.
 train_expert = $(ddm)train --cluster $1 $(NET) --epochs $(or $(EXPERT_EPOCHS),$(shell { $(expert_epochs); } 2>/dev/null)) --batch $(EXPERT_BATCH) \
 	--seed $(SEED) $(training_flags) $(EXPERT_FLAGS) -o $(RUN)/model/expert_$1 $(PARTITION)/shards
+
+ifneq ($(PIN),)
+$(EXPERTS) $(MONOLITH) $(CONDITIONED) $(ROUTER) $(EVALUATIONS): | pinned
+pinned: $(SHARDS)
+	$(ddm)check --pinned $(PIN)
+.PHONY: pinned
+endif
 
 ifeq ($(LAUNCH),slurm)
 $(EXPERTS) &: $(SHARDS)

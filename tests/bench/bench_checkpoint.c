@@ -95,7 +95,7 @@ static void measure(const char *preset, struct device *d, const char *dir)
 	if (net_preset(preset, &c, &e))
 		die(&e);
 	net_params(&c, &p);
-	if (state_init(&s, d, &p, 0, 0, 0, &e))
+	if (state_init(&s, d, &p, 0, 0, 0, NULL, &e))
 		die(&e);
 	params_init(&p, 1, s.values);
 	for (int64_t i = 0; i < BLOCK; i++)

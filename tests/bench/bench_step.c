@@ -68,7 +68,7 @@ static void start(struct setup *s, const struct work *w, enum precision precisio
 	loss_record(&s->loss, &c, LOSS_SQUARED, &s->params, DT_F32, w->batch, 1, 0);
 	tape_layout(s->loss.tape, s->device, NULL);
 	n = (size_t)w->batch * (size_t)s->objective.d;
-	if (tape_allocate(s->loss.tape, &e) || state_init(&s->state, s->device, &s->params, 0, 0, 0, &e) ||
+	if (tape_allocate(s->loss.tape, &e) || state_init(&s->state, s->device, &s->params, 0, 0, 0, NULL, &e) ||
 	    noised_init(&s->noised, s->device, w->batch, &c, LOSS_SQUARED, &e) ||
 	    update_init(&s->update, &s->state, 1, tape_data(s->loss.tape, s->loss.loss), w->batch, NULL, &e))
 		die(&e);

@@ -11,7 +11,7 @@ for o in "--predict velocity" "--predict x0" "--predict epsilon --path cosine"; 
 	k=$((k + 1))
 done
 ddm-route-train -q $net -o m/router s || exit 1
-sample="ddm-sample -q -n 5 --batch 3 --steps 4 --seed 3 --threads 1"
+sample="ddm-sample -q -n 5 --batch 3 --steps 4 --seed 3 --threads 1 --spread experts"
 
 for o in "--route full" "--route top-1" "--route top-2" "--route full --solver heun" "--route full --solver dopri5 --steps 1000" "--route top-2 --solver ddim"; do
 	check "one process, $o" $sample $o --report one.json -o one.tar m
@@ -39,7 +39,7 @@ check "and two ranks" $sample --route full --class all --cfg 2 --guide c --ranks
 check_same "the same bytes" one.tar two.tar
 
 # Lost ranks
-slow="ddm-sample -q -n 40 --batch 4 --steps 2000 --seed 3 --threads 1 --route full --format png"
+slow="ddm-sample -q -n 40 --batch 4 --steps 2000 --seed 3 --threads 1 --route full --format png --spread experts"
 rank_1() { second_rank "^ddm-sample .*-o $1 m"; }
 $mpi -n 2 $slow --comm-timeout 2 -o frozen.tar m 2>err &
 pid=$!

@@ -446,8 +446,8 @@ static void fit(struct training *s, const struct net_config *c, int64_t most)
 	for (s->batch = most;; s->batch /= 2) {
 		loss_record(&s->loss, c, LOSS_SQUARED, &s->params, DT_F32, s->batch, 1, 0);
 		tape_layout(s->loss.tape, dev, &(struct plan_options){.bf16 = bf16(), .bf16_weights = bf16()});
-		need = (uint64_t)tape_arena_bytes(s->loss.tape) + (uint64_t)tape_scratch_bytes(s->loss.tape) + state_bytes(&s->params, 0, bf16(), 0) +
-		       update_bytes(&s->params, 1, NULL);
+		need = (uint64_t)tape_arena_bytes(s->loss.tape) + (uint64_t)tape_scratch_bytes(s->loss.tape) +
+		       state_bytes(&s->params, 0, bf16(), 0, s->params.trainable) + update_bytes(&s->params, 1, 1);
 		if (s->batch == 1 || !m.total || (double)need < .9 * (double)m.free)
 			return;
 		tape_free(s->loss.tape);
@@ -502,7 +502,7 @@ static void train(const char *preset, int64_t size, int64_t most)
 	fit(&s, &c, quick ? 2 : most);
 	s.objective = (struct objective){
 	    .path = &path_linear, .condition = CONDITION_CLASS, .classes = 1000, .class_dropout = .1, .d = c.channels * c.size * c.size};
-	must(tape_allocate(s.loss.tape, &e) || state_init(&s.state, dev, &s.params, 0, bf16(), 0, &e) ||
+	must(tape_allocate(s.loss.tape, &e) || state_init(&s.state, dev, &s.params, 0, bf16(), 0, NULL, &e) ||
 	         noised_init(&s.noised, dev, s.batch, &c, LOSS_SQUARED, &e) ||
 	         update_init(&s.update, &s.state, 1, tape_data(s.loss.tape, s.loss.loss), s.batch, NULL, &e),
 	     &e);

@@ -2,13 +2,20 @@
  * sums on the host. On stand-ins for CUDA and NCCL also what goes wrong: ranks that die, stand still or do not fit together. */
 #include "tests/cuda/remote.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cmd/beside.h"
 #include "comm/deviceengine.h"
 #include "core/mem.h"
+#include "core/rng.h"
 #include "tests/unit/socketranks.h"
 #include "train/ranksum.h"
 
@@ -21,6 +28,17 @@ enum { SKIPPED = 77, N = 1000, CALLS = 200 };
 			return 1; \
 		} \
 	} while (0)
+
+static float number(int rank, int64_t i)
+{
+	return (float)(rng_uniform(5, RNG_SHUFFLE, (uint64_t)rank, (uint64_t)i, 0) - .3) * (float)(1 << (i % 20));
+}
+
+/* The sum over ranks [r, r + n), as a binary tree. */
+static float tree(int r, int n, int64_t i)
+{
+	return n == 1 ? number(r, i) : tree(r, n / 2, i) + tree(r + n / 2, n / 2, i);
+}
 
 /* A rank in its process. */
 struct rank {

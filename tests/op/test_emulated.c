@@ -345,6 +345,23 @@ static double sum_by(const struct kernel *k, float *x, int64_t n, double before,
 	return y;
 }
 
+/* The sums of the chunks, and TOTAL of them: the bits of one SUMSQ. */
+static void check_chunks(float *x, int64_t n)
+{
+	int64_t chunks = (n + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
+	double part[4], y = NAN, want = sum_by(&kernel_sumsq_cuda, x, n, NAN, 0);
+	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(DT_F32, x, n)}, .out = {array_vector(DT_F64, part, chunks)}};
+	struct op_call total = {
+	    .nin = 1, .nout = 1, .in = {array_vector(DT_F64, part, chunks)}, .out = {array_vector(DT_F64, &y, 1)}, .attr = {.total = {1}}};
+
+	assert_in_range(chunks, 1, 4);
+	c.scratch = mem_alloc(sizeof part);
+	optest_call(&kernel_sumsq_cuda, &c);
+	optest_call(&kernel_total_cuda, &total);
+	mem_free(c.scratch);
+	assert_memory_equal(&y, &want, sizeof y);
+}
+
 /* On integers of a few bits any order of addition is exact. */
 static void sums(void **state)
 {
@@ -359,6 +376,10 @@ static void sums(void **state)
 		assert_true(sum_by(&kernel_sumsq_cuda, x, sizes[s], NAN, 0) == sum_by(&kernel_sumsq_f32, x, sizes[s], NAN, 0));
 		assert_true(sum_by(&kernel_total_cuda, x, sizes[s], 3, 0) == sum_by(&kernel_total_f32, x, sizes[s], 3, 0));
 		assert_true(sum_by(&kernel_total_cuda, x, sizes[s], NAN, 1) == sum_by(&kernel_total_f32, x, sizes[s], NAN, 1));
+		check_chunks(x, sizes[s]);
+		for (int64_t i = 0; i < sizes[s]; i++)
+			x[i] = (float)(i * 7 % 31 - 9) / 7;
+		check_chunks(x, sizes[s]);
 		x[sizes[s] - 1] = NAN;
 		assert_true(isnan(sum_by(&kernel_sumsq_cuda, x, sizes[s], 0, 0)));
 		mem_free(x);

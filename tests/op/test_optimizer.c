@@ -53,6 +53,31 @@ static double sum_of(struct device *d, enum op op, void *x, int64_t n, double be
 	return y;
 }
 
+/* SUMSQ as several ranks compute it: the sums of the chunks in two calls, and TOTAL of them. */
+static double sum_by_chunks(struct device *d, char *x, int64_t n)
+{
+	int64_t chunks = (n + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK, first = chunks / 2;
+	double part[16], y = NAN;
+	struct op_call total = {
+	    .nin = 1, .nout = 1, .in = {array_vector(DT_F64, part, chunks)}, .out = {array_vector(DT_F64, &y, 1)}, .attr = {.total = {1}}};
+
+	assert_in_range(chunks, 1, 16);
+	for (int half = 0; half < 2; half++) {
+		int64_t at = half ? first : 0, count = half ? chunks - first : first, end = half ? n : first * SUMSQ_CHUNK;
+		struct op_call c = {.nin = 1,
+		                    .nout = 1,
+		                    .in = {array_vector(d->real, x + at * SUMSQ_CHUNK * (int64_t)dtype_size(d->real), end - at * SUMSQ_CHUNK)},
+		                    .out = {array_vector(DT_F64, part + at, count)}};
+		void *scratch = mem_try(device_scratch(d, OP_SUMSQ, &c) + 1, 1, "scratch", NULL);
+
+		if (count)
+			device_run(d, OP_SUMSQ, &c, scratch);
+		mem_free(scratch);
+	}
+	device_run(d, OP_TOTAL, &total, NULL);
+	return y;
+}
+
 static void sums(void **state)
 {
 	static const int64_t sizes[] = {1, 15, 16, 17, 16384, 16385, 50001};
@@ -71,6 +96,8 @@ static void sums(void **state)
 				squares += v[i] * v[i];
 				plain += v[i];
 			}
+			assert_memory_equal(&a, &b, sizeof a);
+			b = sum_by_chunks(three, x, n);
 			assert_memory_equal(&a, &b, sizeof a);
 			assert_true(fabs(a - squares) <= 1e-13 * squares);
 			assert_true(sum_of(one, OP_TOTAL, x, n, 7, 0) == plain);

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 	params_add(&p, "weight", 2, size, PARAM_DECAY | PARAM_BULK, (struct init){.kind = INIT_ZERO});
 	params_add(&p, "bias", 1, size, 0, (struct init){.kind = INIT_ZERO});
 	params_layout(&p);
-	if (state_init(&s, device_cpu(NULL, DT_F32), &p, 0, 0, 0, &e))
+	if (state_init(&s, device_cpu(NULL, DT_F32), &p, 0, 0, 0, NULL, &e))
 		return 1;
 	s.optimizer = (enum optimizer_kind)kind;
 	failed = move(&p, s.values, 0);

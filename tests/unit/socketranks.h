@@ -1,22 +1,15 @@
-/* Ranks that are child processes of a test, with an engine (comm/engine.h) over sockets between them; and vectors to sum. */
+/* Ranks as child processes with a socket between each two, for tests of lib/comm. Included after cmocka.h, by one file of a test. */
 #ifndef DDM_TESTS_SOCKETRANKS_H
 #define DDM_TESTS_SOCKETRANKS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "comm/comm.h"
-#include "core/rng.h"
 
 enum { MOST = 8 };
 
@@ -67,6 +60,19 @@ static int done(char *why)
 	return !pending.send && !pending.receive;
 }
 
+static int arrived(int peer, char *why)
+{
+	char byte;
+	ssize_t n = recv(to[peer], &byte, 1, MSG_PEEK);
+
+	if (n > 0)
+		return 1;
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return 0;
+	snprintf(why, COMM_ENGINE_WHY, "its socket is closed");
+	return -1;
+}
+
 static void stop(void)
 {
 }
@@ -77,7 +83,7 @@ __attribute__((noreturn)) static void end(int code)
 }
 
 static const struct comm_engine sockets = {
-    .version = COMM_ENGINE_VERSION, .name = "sockets", .start = start, .begin = begin, .done = done, .stop = stop, .end = end};
+    .version = COMM_ENGINE_VERSION, .name = "sockets", .start = start, .begin = begin, .done = done, .arrived = arrived, .stop = stop, .end = end};
 
 /* Run fn on n ranks, each a process; statuses in status[n]. */
 static void on_ranks(int n, double timeout, int (*fn)(struct comm *c), int *status)
@@ -125,17 +131,13 @@ static void on_ranks(int n, double timeout, int (*fn)(struct comm *c), int *stat
 	}
 }
 
-static const int64_t lengths[] = {0, 1, 2, 7, 4096, 100003};
-
-static float number(int rank, int64_t i)
+__attribute__((unused)) static void all_end_with(int n, int code, int (*fn)(struct comm *c))
 {
-	return (float)(rng_uniform(5, RNG_SHUFFLE, (uint64_t)rank, (uint64_t)i, 0) - .3) * (float)(1 << (i % 20));
-}
+	int status[MOST];
 
-/* The sum over ranks [r, r + n), as a binary tree. */
-static float tree(int r, int n, int64_t i)
-{
-	return n == 1 ? number(r, i) : tree(r, n / 2, i) + tree(r + n / 2, n / 2, i);
+	on_ranks(n, 30, fn, status);
+	for (int r = 0; r < n; r++)
+		assert_int_equal(status[r], code);
 }
 
 #endif

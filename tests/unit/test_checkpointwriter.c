@@ -39,7 +39,7 @@ static void begin(struct world *w)
 	*w = (struct world){.device = device_cpu(NULL, DT_F32)};
 	assert_int_equal(net_preset("dit-nano/4", &c, &e), 0);
 	net_params(&c, &w->params);
-	assert_int_equal(state_init(&w->state, w->device, &w->params, 1, 0, 0, &e), 0);
+	assert_int_equal(state_init(&w->state, w->device, &w->params, 1, 0, 0, NULL, &e), 0);
 	w->state.best_loss = .25;
 	fill(&w->state, 1);
 }
@@ -59,8 +59,8 @@ static void check_saved(struct world *w, const char *in, int64_t step, float see
 	struct err e = {0};
 	size_t total = (size_t)w->params.total * sizeof(float), trainable = (size_t)w->params.trainable * sizeof(float);
 
-	assert_int_equal(state_init(&got, w->device, &w->params, 1, 0, 0, &e), 0);
-	assert_int_equal(state_init(&want, w->device, &w->params, 1, 0, 0, &e), 0);
+	assert_int_equal(state_init(&got, w->device, &w->params, 1, 0, 0, NULL, &e), 0);
+	assert_int_equal(state_init(&want, w->device, &w->params, 1, 0, 0, NULL, &e), 0);
 	fill(&want, seed);
 	assert_int_equal(checkpoint_load(in, &got, "{}", -1, NULL, NULL, &e), 1);
 	assert_int_equal(got.step, step);

@@ -8,16 +8,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/background.h"
+#include "comm/comm.h"
 #include "core/mem.h"
-#include "tests/unit/socketranks.h"
+#include "core/rng.h"
+#include "socketranks.h"
 
-static void all_end_with(int n, int code, int (*fn)(struct comm *c))
+static const int64_t lengths[] = {0, 1, 2, 7, 4096, 100003};
+
+static float number(int rank, int64_t i)
 {
-	int status[MOST];
+	return (float)(rng_uniform(5, RNG_SHUFFLE, (uint64_t)rank, (uint64_t)i, 0) - .3) * (float)(1 << (i % 20));
+}
 
-	on_ranks(n, 30, fn, status);
-	for (int r = 0; r < n; r++)
-		assert_int_equal(status[r], code);
+/* The sum over ranks [r, r + n), as a binary tree. */
+static float tree(int r, int n, int64_t i)
+{
+	return n == 1 ? number(r, i) : tree(r, n / 2, i) + tree(r + n / 2, n / 2, i);
 }
 
 static int sums(struct comm *c)
@@ -42,6 +49,8 @@ static int sums(struct comm *c)
 		}
 		if (comm_sent(c) - before > most) /* 2 (R - 1) / R of the vector */
 			return 3;
+		if (comm_sent(c) - before != comm_sum_bytes(comm_rank(c), comm_size(c), n))
+			return 4;
 		mem_free(x);
 		mem_free(scratch);
 	}
@@ -58,18 +67,171 @@ static void sum_is_a_tree(void **state)
 	all_end_with(8, 0, sums);
 }
 
+/* Unequal cuts of [3, 3 + n): the last place has most, the first nothing. */
+static void cut_unequally(int64_t *cut, int n_ranks, int64_t n)
+{
+	for (int p = 0; p <= n_ranks; p++)
+		cut[p] = 3 + (p < 2 && n_ranks > 1 ? 0 : n * p * p / (n_ranks * n_ranks));
+}
+
+static int64_t larger_half(const int64_t *cut, int n_ranks)
+{
+	int64_t lower = cut[n_ranks / 2] - cut[0], upper = cut[n_ranks] - cut[n_ranks / 2];
+
+	return lower > upper ? lower : upper;
+}
+
+/* Whether x[i] is the sum over all ranks, for i in [from, end). */
+static int are_sums(const float *x, int64_t from, int64_t end)
+{
+	for (int64_t i = from; i < end; i++) {
+		float want = tree(0, ranks, i);
+
+		if (memcmp(&x[i], &want, sizeof want) != 0)
+			return 0;
+	}
+	return 1;
+}
+
+/* The halves of a sum: each rank has its share of the sum, then all have everything. Nothing outside the cuts is touched, and both calls send as many
+ * bytes as is foretold. */
+static int shares(struct comm *c)
+{
+	struct err e = {0};
+	int rank = comm_rank(c), size = comm_size(c), place = comm_place(rank, size);
+
+	for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+		int64_t n = lengths[l], cut[MOST + 1];
+		float *x = mem_alloc((size_t)(n + 7) * sizeof *x), *scratch;
+		uint64_t before = comm_sent(c);
+
+		cut_unequally(cut, size, n);
+		scratch = mem_alloc((size_t)larger_half(cut, size) * sizeof *scratch);
+		for (int64_t i = 0; i < n + 7; i++)
+			x[i] = number(rank, i);
+		if (comm_sum_shares(c, x, cut, scratch, &e) || !are_sums(x, cut[place], cut[place + 1]))
+			return 1;
+		if (comm_sent(c) - before != comm_sum_shares_bytes(rank, size, cut))
+			return 2;
+		before = comm_sent(c);
+		if (comm_gather_shares(c, x, cut, &e) || !are_sums(x, cut[0], cut[size]))
+			return 3;
+		if (comm_sent(c) - before != comm_gather_shares_bytes(rank, size, cut))
+			return 4;
+		for (int64_t i = 0; i < n + 7; i++)
+			if ((i < cut[0] || i >= cut[size]) && x[i] != number(rank, i))
+				return 5;
+		mem_free(x);
+		mem_free(scratch);
+	}
+	comm_close(c);
+	return 0;
+}
+
+static void a_sum_has_two_halves(void **state)
+{
+	(void)state;
+	all_end_with(1, 0, shares);
+	all_end_with(2, 0, shares);
+	all_end_with(4, 0, shares);
+	all_end_with(8, 0, shares);
+}
+
+enum { BUCKETS = 5, BUCKET = 9000 };
+
+static struct bucket {
+	float *x, *scratch;
+} bucket[BUCKETS];
+
+static int sum_bucket(struct comm *c, void *arg, struct err *e)
+{
+	struct bucket *b = arg;
+
+	return comm_sum(c, b->x, BUCKET, b->scratch, e);
+}
+
+/* Buckets of one vector, summed in a thread while this one makes the next: the same bytes as in one call. A rank that makes them slowly is waited for
+ * in the others' threads, and those seconds are hidden from all but the last wait. */
+static int sums_in_background(struct comm *c)
+{
+	struct err e = {0};
+	struct comm_background *b = comm_background_new(c);
+	float *x = mem_alloc(BUCKETS * BUCKET * sizeof *x), *scratch = mem_alloc(BUCKET * sizeof *scratch);
+
+	for (int round = 0; round < 3; round++) {
+		for (int k = 0; k < BUCKETS; k++) {
+			for (int64_t i = k * BUCKET; i < (k + 1) * BUCKET; i++)
+				x[i] = number(comm_rank(c), i);
+			bucket[k] = (struct bucket){x + k * BUCKET, scratch};
+			comm_background_put(b, sum_bucket, &bucket[k]);
+			if (k < BUCKETS - 1)
+				usleep(10000);
+		}
+		if (comm_background_wait(b, &e) || !are_sums(x, 0, BUCKETS * BUCKET))
+			return 1;
+	}
+	if (comm_size(c) > 1 && !(comm_exposed_seconds(c) < comm_seconds(c)))
+		return 2;
+	if (comm_exposed_seconds(c) < 0 || comm_background_wait(b, &e))
+		return 3;
+	comm_background_free(b);
+	mem_free(x);
+	mem_free(scratch);
+	comm_close(c);
+	return 0;
+}
+
+/* Rank 1 ends after the first bucket: the wait says so, and so does each later one. */
+static int loses_one_in_background(struct comm *c)
+{
+	struct err e = {0}, again = {0};
+	struct comm_background *b = comm_background_new(c);
+	float x[2][BUCKET] = {{0}}, scratch[BUCKET];
+
+	for (int k = 0; k < 2; k++) {
+		bucket[k] = (struct bucket){x[k], scratch};
+		comm_background_put(b, sum_bucket, &bucket[k]);
+		if (comm_rank(c) == 1 && !comm_background_wait(b, &e))
+			return 9;
+	}
+	if (!comm_background_wait(b, &e) || e.code != ERR_UNAVAILABLE || strcmp(e.msg, "rank 1 is lost: its socket is closed") != 0)
+		return 1;
+	comm_background_put(b, sum_bucket, &bucket[0]);
+	if (!comm_background_wait(b, &again) || again.code != ERR_UNAVAILABLE)
+		return 2;
+	comm_background_free(b);
+	comm_abort(c, ERR_UNAVAILABLE);
+}
+
+static void sums_while_computing(void **state)
+{
+	int status[MOST];
+
+	(void)state;
+	all_end_with(1, 0, sums_in_background);
+	all_end_with(2, 0, sums_in_background);
+	all_end_with(4, 0, sums_in_background);
+	on_ranks(2, 30, loses_one_in_background, status);
+	assert_int_equal(status[0], ERR_UNAVAILABLE);
+	assert_int_equal(status[1], 9);
+}
+
 static int copies(struct comm *c)
 {
 	struct err e = {0};
 	char text[40] = "", all[MOST][16];
+	uint64_t before;
 
 	if (!comm_rank(c))
 		snprintf(text, sizeof text, "from rank 0");
 	if (comm_share(c, text, sizeof text, &e) || strcmp(text, "from rank 0") != 0)
 		return 1;
 	snprintf(all[comm_rank(c)], sizeof *all, "r%d", comm_rank(c));
+	before = comm_sent(c);
 	if (comm_gather(c, all, sizeof *all, &e))
 		return 2;
+	if (comm_sent(c) - before != comm_gather_bytes(comm_rank(c), comm_size(c), sizeof *all))
+		return 4;
 	for (int r = 0; r < comm_size(c); r++) {
 		char want[16];
 
@@ -163,7 +325,7 @@ static int refused(struct comm *c)
 {
 	struct err e = {0};
 
-	return !comm_can_sum(c, &e) || e.code != ERR_USAGE;
+	return !comm_can_sum(comm_size(c), &e) || e.code != ERR_USAGE;
 }
 
 static void sums_of_three_are_refused(void **state)
@@ -224,10 +386,15 @@ static void alone(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(sum_is_a_tree),  cmocka_unit_test(share_and_gather),          cmocka_unit_test(failures_are_shared),
-	    cmocka_unit_test(a_rank_is_lost), cmocka_unit_test(sums_of_three_are_refused), cmocka_unit_test(patient_ranks),
-	    cmocka_unit_test(alone)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(sum_is_a_tree),
+	                                   cmocka_unit_test(a_sum_has_two_halves),
+	                                   cmocka_unit_test(sums_while_computing),
+	                                   cmocka_unit_test(share_and_gather),
+	                                   cmocka_unit_test(failures_are_shared),
+	                                   cmocka_unit_test(a_rank_is_lost),
+	                                   cmocka_unit_test(sums_of_three_are_refused),
+	                                   cmocka_unit_test(patient_ranks),
+	                                   cmocka_unit_test(alone)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

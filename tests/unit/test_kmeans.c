@@ -618,6 +618,99 @@ static void opposite(void **state)
 	assert_true(zero[0] == 1);
 }
 
+/* Of five blobs three have their centroids already. Two more are fitted to points of all blobs: those that are kept stay as they are, also the one
+ * without points, and the new ones are the means of the points that are nearest to them. */
+static void keeps(void **state)
+{
+	enum { N = 3000, BLOBS = 6, KEPT = 4, K = 6, LONE = 3 };
+	int32_t truth[N], cluster[N];
+	float *x = blobs(N, BLOBS, .5f, truth), *known = mem_alloc((size_t)KEPT * D * sizeof *known), offset[KEPT] = {0};
+	int64_t n = 0;
+
+	(void)state;
+	for (int64_t i = 0; i < N; i++) { /* no point of the blob LONE */
+		if (truth[i] == LONE)
+			continue;
+		memmove(x + n * D, x + i * D, D * sizeof *x);
+		truth[n++] = truth[i];
+	}
+	for (int cosine = 0; cosine < 2; cosine++) {
+		struct kmeans kept = {.k = KEPT, .d = D, .centroids = known, .offset = offset}, m;
+		struct err e = {0};
+		double *mean = mem_zalloc((size_t)K * D, sizeof *mean);
+		int64_t size[K] = {0};
+
+		for (int j = 0; cosine && j < n; j++)
+			points_unit(x + (int64_t)j * D, D);
+		for (int c = 0; c < KEPT; c++) {
+			rng_normal(known + (int64_t)c * D, D, 7, RNG_TEST, 2, (uint64_t)c);
+			for (int j = 0; j < D && !cosine; j++)
+				known[c * D + j] *= 6.f;
+			if (cosine)
+				points_unit(known + (int64_t)c * D, D);
+		}
+		assert_int_equal(kmeans_fit(&m, x, n, D, &(struct kmeans_options){.k = K, .kept = &kept, .cosine = cosine, .seed = 2}, &e), 0);
+		assert_int_equal(m.kept, KEPT);
+		assert_memory_equal(m.centroids, known, (size_t)KEPT * D * sizeof *known);
+		assert_int_equal(kmeans_assign(cluster, NULL, &m, x, n, NULL, NULL, &e), 0);
+		for (int64_t i = 0; i < n; i++) {
+			size[cluster[i]]++;
+			for (int j = 0; j < D; j++)
+				mean[cluster[i] * D + j] += x[i * D + j];
+			for (int64_t o = 0; o < i; o += 37)
+				assert_int_equal(cluster[i] == cluster[o], truth[i] == truth[o]);
+		}
+		assert_int_equal(size[LONE], 0);
+		for (int c = KEPT; c < K; c++) {
+			double length = 0;
+
+			assert_true(size[c] > 0);
+			for (int j = 0; j < D; j++)
+				length += mean[c * D + j] * mean[c * D + j];
+			for (int j = 0; j < D; j++)
+				assert_true(fabs(mean[c * D + j] / (cosine ? sqrt(length) : (double)size[c]) - m.centroids[c * D + j]) < 1e-5);
+		}
+		kmeans_release(&m);
+		mem_free(mean);
+	}
+	mem_free(known);
+	mem_free(x);
+}
+
+/* What cannot be kept is refused: no new cluster, centroids of other points, balance. */
+static void refuses_kept(void **state)
+{
+	enum { N = 40 };
+	int32_t truth[N];
+	float *x = blobs(N, 2, .5f, truth), *known = mem_zalloc(2 * D, sizeof *known), offset[2] = {0};
+	struct kmeans kept = {.k = 2, .d = D, .centroids = known, .offset = offset}, m;
+	struct kmeans_options good = {.k = 3, .kept = &kept}, o = good;
+	struct err e = {0};
+
+	(void)state;
+	o.k = 2;
+	assert_int_equal(kmeans_fit(&m, x, N, D, &o, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	o = good;
+	e = (struct err){0};
+	o.balance = 1.5;
+	assert_int_equal(kmeans_fit(&m, x, N, D, &o, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	kept.d = D - 1;
+	e = (struct err){0};
+	assert_int_equal(kmeans_fit(&m, x, N, D, &good, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	kept.d = D;
+	e = (struct err){0};
+	for (int i = 0; i < N; i++)
+		memcpy(x + (int64_t)i * D, known, D * sizeof *x);
+	assert_int_equal(kmeans_fit(&m, x, N, D, &good, &e), -1);
+	assert_int_equal(e.code, ERR_DATA);
+	assert_non_null(strstr(e.msg, "beside the centroids that are kept"));
+	mem_free(known);
+	mem_free(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -640,6 +733,8 @@ int main(void)
 	    cmocka_unit_test(seeds_as_one_by_one),
 	    cmocka_unit_test(spherical),
 	    cmocka_unit_test(opposite),
+	    cmocka_unit_test(keeps),
+	    cmocka_unit_test(refuses_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

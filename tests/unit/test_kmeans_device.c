@@ -60,9 +60,35 @@ static void lost(void **state)
 	mem_free(x);
 }
 
+/* Centroids that are kept stay the same bytes there too, and the new ones are those of the CPU up to rounding. */
+static void keeps(void **state)
+{
+	enum { K = 5, KEPT = 3 };
+	float *x = cluster_blobs(CLUSTER_POINTS, K, 3);
+	struct kmeans kept, m[2];
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(kmeans_fit(&kept, x, CLUSTER_POINTS / 2, CLUSTER_DIM, &(struct kmeans_options){.k = KEPT, .seed = 4}, &e), 0);
+	for (int far = 0; far < 2; far++) {
+		struct device *d = far ? device_far(NULL) : NULL;
+		struct kmeans_options o = {.k = K, .kept = &kept, .seed = 1, .device = d, .chunk = CLUSTER_CHUNK};
+
+		assert_int_equal(kmeans_fit(&m[far], x, CLUSTER_POINTS, CLUSTER_DIM, &o, &e), 0);
+		assert_memory_equal(m[far].centroids, kept.centroids, KEPT * CLUSTER_DIM * sizeof *x);
+		device_free(d);
+	}
+	for (int64_t i = 0; i < K * CLUSTER_DIM; i++)
+		assert_true(fabsf(m[0].centroids[i] - m[1].centroids[i]) < 1e-4f);
+	kmeans_release(&m[0]);
+	kmeans_release(&m[1]);
+	kmeans_release(&kept);
+	mem_free(x);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {CLUSTER_TESTS, cmocka_unit_test(sends), cmocka_unit_test(lost)};
+	const struct CMUnitTest tests[] = {CLUSTER_TESTS, cmocka_unit_test(sends), cmocka_unit_test(lost), cmocka_unit_test(keeps)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

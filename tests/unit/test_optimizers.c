@@ -42,7 +42,7 @@ static void begin(struct world *w, const struct shape *shape, enum optimizer_kin
 	params_add(&w->params, "a.weight", 2, size, PARAM_DECAY | PARAM_BULK | shape->flags, zero);
 	params_add(&w->params, "b.bias", 1, &bias, 0, zero);
 	params_layout(&w->params);
-	assert_int_equal(state_init(&w->state, w->device, &w->params, 0, 0, 0, &e), 0);
+	assert_int_equal(state_init(&w->state, w->device, &w->params, 0, 0, 0, NULL, &e), 0);
 	w->state.optimizer = optimizer;
 	rng_normal(w->state.values, (size_t)w->params.total, 1, RNG_TEST, 0, 0);
 	state_begin(&w->state);

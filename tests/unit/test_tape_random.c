@@ -715,11 +715,85 @@ static void plans_agree(void **state)
 	pool_free(pool);
 }
 
+/* Check the gradients whose mark is `end`, and destroy them. They are floats, here and in the next functions. */
+static void take_complete(struct instance *r, int end, const int *mark, const char *want)
+{
+	for (int k = 0; k < r->g.p.n; k++) {
+		const struct param *q = &r->g.p.v[k];
+		size_t at = (size_t)q->offset * sizeof(float), bytes = (size_t)q->count * sizeof(float);
+
+		if (q->flags & PARAM_FROZEN || mark[k] != end)
+			continue;
+		assert_memory_equal((char *)r->grads + at, want + at, bytes);
+		memset((char *)r->grads + at, 0xff, bytes);
+	}
+}
+
+/* All results of a run that lie outside the gradients' arena. A leaf's gradient can be one that is a parameter's too. */
+static double *collect_others(struct instance *r, int64_t *n)
+{
+	double *v = NULL;
+
+	*n = 0;
+	append(r, r->g.y, &v, n);
+	for (int i = 0; i < r->g.nkept; i++)
+		append(r, r->g.kept[i], &v, n);
+	for (int i = 0; i < LEAVES; i++) {
+		const struct tensor *g = tape_grad(r->g.t, r->g.leaf[i]);
+		const char *at = g ? tape_data(r->g.t, g) : NULL, *arena = r->grads;
+
+		if (g && (at < arena || at >= arena + (size_t)r->g.p.trainable * sizeof(float)))
+			append(r, g, &v, n);
+	}
+	return v;
+}
+
+/* A gradient is complete at its mark, and no later node reads or writes it. */
+static void check_marks(struct instance *r)
+{
+	size_t bytes = (size_t)r->g.p.trainable * sizeof(float);
+	char *want = mem_alloc(bytes + 1);
+	int mark[256]; /* more than the parameters of any graph */
+	double *first, *second;
+	int64_t n;
+
+	tape_grad_marks(r->g.t, mark);
+	tape_run(r->g.t, r->samples, 0, tape_mark(r->g.t));
+	memcpy(want, r->grads, bytes);
+	first = collect_others(r, &n);
+	for (int i = 0; i < tape_mark(r->g.t); i++) {
+		tape_run(r->g.t, r->samples, i, i + 1);
+		take_complete(r, i + 1, mark, want);
+	}
+	for (int k = 0; k < r->g.p.n; k++)
+		for (int64_t at = r->g.p.v[k].offset; !(r->g.p.v[k].flags & PARAM_FROZEN) && at < r->g.p.v[k].offset + r->g.p.v[k].count; at++)
+			assert_true(mark[k] > 0 && ((uint32_t *)r->grads)[at] == UINT32_MAX);
+	second = collect_others(r, &n);
+	assert_memory_equal(first, second, (size_t)n * sizeof *first);
+	mem_free(first);
+	mem_free(second);
+	mem_free(want);
+}
+
+static void gradients_are_complete_at_their_marks(void **state)
+{
+	(void)state;
+	for (uint64_t key = 1; key <= GRAPHS; key++) {
+		const struct plan p = {DT_F32, 1 + (int64_t)key % 3, (enum recompute)(key / 3 % 4), 1, {.no_reuse = key % 2}};
+		struct instance r;
+
+		start(&r, key, &p, 1 + (int64_t)(key / 6) % p.cap, NULL);
+		check_marks(&r);
+		finish(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(gradients),
 	    cmocka_unit_test(plans_agree),
+	    cmocka_unit_test(gradients_are_complete_at_their_marks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,15 @@ static int failed(int code, char *why)
 
 static int start(int *rank, int *size, char *why)
 {
-	if (failed(MPI_Init(NULL, NULL), why) || failed(MPI_Comm_dup(MPI_COMM_WORLD, &ranks), why))
+	int threads = MPI_THREAD_SINGLE;
+
+	if (failed(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &threads), why))
+		return -1;
+	if (threads < MPI_THREAD_SERIALIZED) {
+		snprintf(why, COMM_ENGINE_WHY, "this build of MPI allows calls from one thread only");
+		return -1;
+	}
+	if (failed(MPI_Comm_dup(MPI_COMM_WORLD, &ranks), why))
 		return -1;
 	MPI_Comm_set_errhandler(ranks, MPI_ERRORS_RETURN);
 	return failed(MPI_Comm_rank(ranks, rank), why) || failed(MPI_Comm_size(ranks, size), why) ? -1 : 0;
@@ -32,9 +40,10 @@ static int start(int *rank, int *size, char *why)
 
 static int begin(int peer, const void *out, size_t out_bytes, void *in, size_t in_bytes, char *why)
 {
-	if (failed(MPI_Irecv(in, (int)in_bytes, MPI_BYTE, peer, TAG, ranks, &request[0]), why))
+	request[0] = request[1] = MPI_REQUEST_NULL;
+	if (in_bytes && failed(MPI_Irecv(in, (int)in_bytes, MPI_BYTE, peer, TAG, ranks, &request[0]), why))
 		return -1;
-	return failed(MPI_Isend(out, (int)out_bytes, MPI_BYTE, peer, TAG, ranks, &request[1]), why);
+	return out_bytes ? failed(MPI_Isend(out, (int)out_bytes, MPI_BYTE, peer, TAG, ranks, &request[1]), why) : 0;
 }
 
 static int done(char *why)
@@ -42,6 +51,13 @@ static int done(char *why)
 	int flag = 0;
 
 	return failed(MPI_Testall(2, request, &flag, MPI_STATUSES_IGNORE), why) ? -1 : flag;
+}
+
+static int arrived(int peer, char *why)
+{
+	int flag = 0;
+
+	return failed(MPI_Iprobe(peer, TAG, ranks, &flag, MPI_STATUS_IGNORE), why) ? -1 : flag;
 }
 
 static void stop(void)
@@ -58,4 +74,4 @@ __attribute__((noreturn)) static void end(int code)
 }
 
 __attribute__((visibility("default"))) const struct comm_engine ddm_comm_engine = {
-    .version = COMM_ENGINE_VERSION, .name = "MPI", .start = start, .begin = begin, .done = done, .stop = stop, .end = end};
+    .version = COMM_ENGINE_VERSION, .name = "MPI", .start = start, .begin = begin, .done = done, .arrived = arrived, .stop = stop, .end = end};

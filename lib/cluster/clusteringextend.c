@@ -1,0 +1,130 @@
+/* Extends a partition by new clusters (--extend): the centroids that are there stay, and more are fitted to the samples that are new. */
+#include <string.h>
+
+#include "cluster/centroids.h"
+#include "cluster/clusteringimpl.h"
+#include "core/extends.h"
+#include "core/mem.h"
+#include "data/partition.h"
+
+/* The partition that is extended: as the sidecar of its centroids or its table names it, else that of k-means with these centroids. */
+static void name_old(const struct clustering *c, const struct centroids_past *past, char old[65])
+{
+	if (*past->partition) {
+		memcpy(old, past->partition, 65);
+	} else if (c->kept.table) {
+		memcpy(old, c->kept.partition, 65);
+	} else {
+		partition_of_centroids(old, c->old.centroids, c->old.offset, c->old.k, c->old.d, c->f.name);
+		if (c->old.cosine)
+			partition_of_cosine(old);
+	}
+}
+
+static int open_kept(struct clustering *c, const struct centroids_past *past, struct err *e)
+{
+	const char *path = c->r->keep;
+
+	if (assignment_load(&c->kept, path, -1, e))
+		return -1;
+	if (c->kept.names || c->kept.further_at)
+		return err_set(e, ERR_USAGE, "--keep %s: clusters with names, or several of a sample, cannot be extended", path);
+	if (c->kept.clusters != c->old.k)
+		return err_set(e, ERR_DATA, "--keep %s has %d clusters, but --extend %s holds %d centroids", path, c->kept.clusters, c->r->extend,
+		               c->old.k);
+	if (*past->partition && strcmp(past->partition, c->kept.partition))
+		return err_set(e, ERR_DATA, "--keep %s is of partition %.16s, but --extend %s of partition %.16s", path, c->kept.partition,
+		               c->r->extend, past->partition);
+	return 0;
+}
+
+/* Set was [f.n], the old cluster of each sample that --keep names, or -1. These samples keep their split, too. */
+static int find_kept(struct clustering *c, int32_t *was, struct err *e)
+{
+	uint8_t *held = mem_zalloc((size_t)c->f.n + 1, 1);
+	int rc = 0;
+
+	for (int64_t i = 0; i < c->f.n && !rc; i++) {
+		int64_t row = c->kept.table ? tsv_lookup(c->kept.table, c->f.key[i]) : -1;
+		int cluster, h;
+
+		was[i] = -1;
+		held[i] = c->f.held[i];
+		if (row < 0)
+			continue;
+		rc = assignment_get(&c->kept, row, &cluster, &h, e);
+		was[i] = cluster;
+		held[i] = (uint8_t)h;
+		c->keeps++;
+	}
+	if (!rc && c->keeps)
+		rc = featureset_split(&c->f, held, e);
+	mem_free(held);
+	return rc;
+}
+
+/* Fit the new centroids to the training samples that are new. */
+static int fit_new(struct clustering *c, const int32_t *was, struct err *e)
+{
+	struct method_options o = clustering_method(c, c->r->seed);
+	int64_t n = 0, d = c->f.d;
+	float *x = mem_try((size_t)(c->f.count[0] * d) + 1, sizeof *x, "features of new samples", e);
+	int rc;
+
+	if (!x)
+		return -1;
+	for (int64_t i = 0; i < c->f.n; i++)
+		if (was[i] < 0 && !c->f.held[i])
+			memcpy(x + n++ * d, c->f.x[0] + c->f.row[i] * d, (size_t)d * sizeof *x);
+	o.kept = &c->old;
+	o.cosine = c->old.cosine;
+	rc = n ? method_cut(&c->fit, x, n, d, &o, e)
+	       : err_set(e, ERR_DATA, "--keep %s names every training sample: there are none for new clusters", c->r->keep);
+	c->m = c->fit.m;
+	c->fit.m = (struct kmeans){0};
+	mem_free(x);
+	return rc;
+}
+
+/* Give every sample its old cluster or, if it is new, that of the nearest centroid. */
+static int assign(struct clustering *c, const int32_t *was, struct err *e)
+{
+	for (int h = 0; h < 2; h++)
+		if (c->f.count[h] && kmeans_assign(c->cluster[h], NULL, &c->m, c->f.x[h], c->f.count[h], c->r->pool, c->gpu, e))
+			return -1;
+	for (int64_t i = 0; i < c->f.n; i++)
+		if (was[i] >= 0)
+			c->cluster[c->f.held[i]][c->f.row[i]] = was[i];
+	for (int h = 0; h < 2; h++)
+		method_distances(c->distance[h], &c->m, c->cluster[h], c->f.x[h], c->f.count[h], c->r->pool);
+	return 0;
+}
+
+int clustering_extend(struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+	int32_t *was = mem_zalloc((size_t)c->f.n + 1, sizeof *was);
+	struct centroids_past past = {0};
+	char old[65];
+	int rc = centroids_load(&c->old, c->extend_hash, &past, r->extend, &c->f, r->network != NULL, 0, e) ||
+	                 (c->old.cosine && featureset_unit(&c->f, r->pool, e)) || (r->keep && open_kept(c, &past, e)) || find_kept(c, was, e) ||
+	                 clustering_find_device(c, e) || fit_new(c, was, e)
+	             ? -1
+	             : 0;
+
+	if (!rc) {
+		clustering_new_parts(c);
+		rc = assign(c, was, e);
+	}
+	if (!rc) {
+		name_old(c, &past, old);
+		c->extends = extends_add(past.extends ? past.extends : c->kept.extends, old, c->old.k);
+		partition_of_centroids(c->partition, c->m.centroids, c->m.offset, c->m.k, c->m.d, c->f.name);
+		if (c->m.cosine)
+			partition_of_cosine(c->partition);
+		partition_of_extension(c->partition, old);
+	}
+	json_decref(past.extends);
+	mem_free(was);
+	return rc;
+}

@@ -1,0 +1,120 @@
+/* Ranks for tests: child processes, with a socket to each other rank as the engine of lib/comm. */
+#ifndef DDM_TESTS_SOCKETRANKS_H
+#define DDM_TESTS_SOCKETRANKS_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "comm/comm.h"
+
+enum { MOST = 8 };
+
+/* The engine of this test: rank `me` of `ranks`, with a socket to each other rank. */
+static int me, ranks, to[MOST];
+
+static struct {
+	int peer;
+	const char *out;
+	char *in;
+	size_t send, receive;
+} pending;
+
+static int start(int *rank, int *size, char *why)
+{
+	(void)why;
+	*rank = me;
+	*size = ranks;
+	return 0;
+}
+
+static int begin(int peer, const void *out, size_t out_bytes, void *in, size_t in_bytes, char *why)
+{
+	(void)why;
+	pending.peer = peer;
+	pending.out = out;
+	pending.in = in;
+	pending.send = out_bytes;
+	pending.receive = in_bytes;
+	return 0;
+}
+
+static int done(char *why)
+{
+	ssize_t n;
+
+	if (pending.send && (n = send(to[pending.peer], pending.out, pending.send, MSG_NOSIGNAL)) > 0) {
+		pending.out += n;
+		pending.send -= (size_t)n;
+	}
+	if (pending.receive && (n = recv(to[pending.peer], pending.in, pending.receive, 0)) > 0) {
+		pending.in += n;
+		pending.receive -= (size_t)n;
+	} else if (pending.receive && (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))) {
+		snprintf(why, COMM_ENGINE_WHY, "its socket is closed");
+		return -1;
+	}
+	return !pending.send && !pending.receive;
+}
+
+static void stop(void)
+{
+}
+
+__attribute__((noreturn)) static void end(int code)
+{
+	_exit(code);
+}
+
+static const struct comm_engine sockets = {
+    .version = COMM_ENGINE_VERSION, .name = "sockets", .start = start, .begin = begin, .done = done, .stop = stop, .end = end};
+
+/* Run fn on n ranks, each a process; statuses in status[n]. */
+static void on_ranks(int n, double timeout, int (*fn)(struct comm *c), int *status)
+{
+	int pair[MOST][MOST][2];
+	pid_t pid[MOST];
+
+	ranks = n;
+	for (int a = 0; a < n; a++)
+		for (int b = a + 1; b < n; b++)
+			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair[a][b]), 0);
+	for (int r = 0; r < n; r++) {
+		pid[r] = fork();
+		assert_true(pid[r] >= 0);
+		if (!pid[r]) {
+			struct err e = {0};
+			struct comm *c;
+
+			me = r;
+			for (int a = 0; a < n; a++)
+				for (int b = a + 1; b < n; b++) {
+					if (a == r)
+						to[b] = pair[a][b][0];
+					else
+						close(pair[a][b][0]);
+					if (b == r)
+						to[a] = pair[a][b][1];
+					else
+						close(pair[a][b][1]);
+				}
+			c = comm_open_engine(&sockets, timeout, &e);
+			_exit(c ? fn(c) : e.code);
+		}
+	}
+	for (int a = 0; a < n; a++)
+		for (int b = a + 1; b < n; b++) {
+			close(pair[a][b][0]);
+			close(pair[a][b][1]);
+		}
+	for (int r = 0; r < n; r++) {
+		int s;
+
+		assert_int_equal(waitpid(pid[r], &s, 0), pid[r]);
+		status[r] = WIFEXITED(s) ? WEXITSTATUS(s) : 128 + WTERMSIG(s);
+	}
+}
+
+#endif

@@ -208,7 +208,7 @@ static int on_hosts(struct comm *c)
 	if (status)
 		return status;
 	WANT(!join_by(r, SUM_ON_HOST, NULL) && !r->sum.devices && !r->why.code && !strcmp(rank_sum_text(&r->sum), "host"));
-	return add_all(r, c);
+	return finish(r, c);
 }
 
 /* What one GPU can show of an exchange: a rank's with itself, by the engine. */
@@ -348,7 +348,6 @@ static int shares_a_gpu(struct comm *c)
 static int falls_back(struct rank *r, struct comm *c, const char *engine, const char *reason)
 {
 	WANT(!join_by(r, SUM_WHERE_FASTEST, engine) && !r->sum.devices && strstr(r->why.msg, reason));
-	WANT(!sum_parts(r) && !gather_numbers(r));
 	WANT(join_by(r, SUM_ON_DEVICE, engine) && r->e.code == ERR_UNAVAILABLE && strstr(r->e.msg, reason));
 	r->e = (struct err){0};
 	return finish(r, c);

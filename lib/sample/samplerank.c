@@ -176,6 +176,8 @@ void ranks_advise(const struct sampling *r, struct err *e)
 {
 	const struct err had = *e;
 
-	if (had.code == ERR_NOMEM && sampling_spreads_pictures(r) && count_experts(&r->ensemble) > 1)
-		err_set(e, ERR_NOMEM, "%.900s; each rank holds the whole model: with --spread experts it holds some of the experts", had.msg);
+	if (had.code != ERR_NOMEM || !sampling_spreads_pictures(r) || count_experts(&r->ensemble) < 2)
+		return;
+	*e = (struct err){0};
+	err_set(e, ERR_NOMEM, "%.880s; each rank holds the whole model: with --spread experts it holds some of the experts", had.msg);
 }

@@ -1,6 +1,7 @@
 /* The state of one sampling run, shared by the files of lib/sample. request.c checks the request without the model, openmodel.c with it;
  * samplestamp.c makes stamps; finished.c checks for existing outputs; draw.c and batch.c draw the pictures; resume.c resumes after a killed
- * process; samplereport.c writes statistics; samplerank.c lets other ranks run experts, and spreadpictures.c draw pictures; sample.c combines these. */
+ * process; samplereport.c writes statistics; samplerank.c lets other ranks run experts, and spreadpictures.c draw pictures; sample.c combines
+ * these. */
 #ifndef DDM_SAMPLE_SAMPLING_H
 #define DDM_SAMPLE_SAMPLING_H
 

@@ -88,9 +88,9 @@ int encoding_place(const struct encoding *x, struct encoding_place *p);
 /* After encoding_begin: read past the samples up to that position and continue after it. ERR_DATA if there are fewer samples. */
 int encoding_go_on(struct encoding *x, const struct encoding_place *p, struct err *e);
 
-/* The same work on several ranks (comm/farm.h), in place of encoding_next alone. On rank 0, encoding_read describes the next batch: 1, 0 at the end, -1.
- * On any rank, encoding_compute encodes it; it needs no encoding_begin. On rank 0, encoding_take makes the results, in the order of the batches, the
- * samples that encoding_next hands out until it returns 0 for this batch. */
+/* The same work on several ranks (comm/farm.h), in place of encoding_next alone. On rank 0, encoding_read describes the next batch: 1, 0 at the end,
+ * -1. On any rank, encoding_compute encodes it; it needs no encoding_begin. On rank 0, encoding_take makes the results, in the order of the batches,
+ * the samples that encoding_next hands out until it returns 0 for this batch. */
 int encoding_read(struct encoding *x, struct str *order, struct err *e);
 int encoding_compute(struct encoding *x, const struct str *order, struct str *result, struct err *e);
 int encoding_take(struct encoding *x, const struct str *order, const struct str *result, struct err *e);

@@ -1,5 +1,5 @@
-/* A batch of samples as a piece of work for one of several ranks (comm/farm.h). An order holds the samples as they were read, the result the members that
- * the encoders add. Pixels are decoded where they are encoded. */
+/* A batch of samples as a piece of work for one of several ranks (comm/farm.h). An order holds the samples as they were read, the result the members
+ * that the encoders add. Pixels are decoded where they are encoded. */
 #include <string.h>
 
 #include "core/mem.h"

@@ -104,8 +104,8 @@ int ensemble_number(const char *name);
 void ensemble_order(void *arg, const int *expert, int n);
 /* After ERR_FAIL for non-finite samples: if a weights file holds NaN or infinity, *e becomes ERR_DATA naming the file and tensor. */
 void ensemble_blame(const struct ensemble *s, const char *dir, struct err *e);
-/* Leave to other ranks the experts that are not this rank's (expert_rank, of the experts dealt (k), its own or those it guides); rank -1: all. Their weights count
- * for no memory here. */
+/* Leave to other ranks the experts that are not this rank's (expert_rank, of the experts dealt (k), its own or those it guides), or with rank -1 all.
+ * Their weights count for no memory here. */
 void ensemble_spread(struct ensemble *s, const struct expert *dealt, int k, int rank, int ranks);
 int64_t ensemble_member_bytes(const struct ensemble *s, int i); /* bytes of expert i's weights; i = k: the router's */
 /* Counts the experts that are networks. Bytes that the weights of the largest take, or will take, those of all experts, and the rest: the router's

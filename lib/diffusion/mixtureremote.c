@@ -1,6 +1,7 @@
-/* An evaluation of a mixture whose experts, or whose branches of guidance, are on several ranks (diffusion/rankorder.h). The first rank groups the rows
- * by expert as ever, sends each rank the rows and the groups of its experts, runs its own experts meanwhile, and receives the predictions of the others. It keeps all predictions,
- * in the order of their groups, and mixes them in the order of the experts, so that the sum is the same as that of one process. */
+/* An evaluation of a mixture whose experts, or whose branches of guidance, are on several ranks (diffusion/rankorder.h). The first rank groups the
+ * rows by expert as ever, sends each rank the rows and the groups of its experts, runs its own experts meanwhile, and receives the predictions of the
+ * others. It keeps all predictions, in the order of their groups, and mixes them in the order of the experts, so that the sum is the same as that of
+ * one process. */
 #include <string.h>
 
 #include "core/mem.h"

@@ -1,8 +1,9 @@
 /* Orders of the first rank to the others (comm/message.h) where they share the experts in sampling. The first rank runs the router, the solver and
  * the guidance. The other ranks hold some of the experts each; they wait for orders, carry them out and answer.
  *
- * Expert k belongs to the rank that expert_rank says, or with the branches of guidance on two ranks to the pair of ranks that it says. In an evaluation each rank gets the noisy rows that its experts are asked about, and answers
- * with their predictions; weights never travel (diffusion/mixtureremote.c). The texts of a batch are sent once. */
+ * Expert k belongs to the rank that expert_rank says, or with the branches of guidance on two ranks to the pair of ranks that it says. In an
+ * evaluation each rank gets the noisy rows that its experts are asked about, and answers with their predictions; weights never travel
+ * (diffusion/mixtureremote.c). The texts of a batch are sent once. */
 #ifndef DDM_DIFFUSION_RANKORDER_H
 #define DDM_DIFFUSION_RANKORDER_H
 

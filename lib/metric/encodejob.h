@@ -66,8 +66,9 @@ int encodejob_makes_features(const struct encodejob *w); /* 1: the output is a t
  * ERR_AGAIN and ERR_UNAVAILABLE the finished part is kept, and the same request resumes from it. The device is borrowed and must have a pool.
  * ERR_SKIPPED if more than max_errors samples were bad; the output is complete without them.
  *
- * With a comm, rank 0 does what is said here, and the others encode samples for it until it is done; they call no hook, read no samples, and claim and
- * write nothing. ERR_EXISTS if the ranks were given other options or models, or are of another build; ERR_UNAVAILABLE names a rank that is lost. */
+ * With a comm, rank 0 does what is said here, and the others encode samples for it until it is done; they call no hook, read no samples, and claim
+ * and write nothing. ERR_EXISTS if the ranks were given other options or models, or are of another build; ERR_UNAVAILABLE names a rank that is
+ * lost. */
 int encodejob_run(struct encodejob *w, struct device *device, struct encode_report *report, struct err *e);
 void encodejob_free(struct encodejob *w); /* NULL is allowed; call it before the device is freed */
 

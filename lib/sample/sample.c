@@ -89,6 +89,16 @@ static void set_device(struct sampling *r, struct device *d)
 		r->ask.dtype = device_precision(d) == PRECISION_BF16 ? SAMPLE_BF16 : SAMPLE_F32;
 }
 
+/* Make sure that the ranks are alike, once the model is open, with its result rc. */
+static int join(struct sampling *r, int rc, struct err *e)
+{
+	if (ranks_agree_request(r, rc, e))
+		return -1;
+	if (sampling_spreads_pictures(r))
+		spread_open(r);
+	return 0;
+}
+
 /* Another rank than the first. */
 static int work_for_first(struct sampling *r, struct err *e)
 {
@@ -98,7 +108,7 @@ static int work_for_first(struct sampling *r, struct err *e)
 		sampling_rows(r);
 		rc = (sampling_spreads_pictures(r) && open_decoder(r, e)) || sampling_prepare(r, e) ? -1 : 0;
 	}
-	return ranks_agree_request(r, rc, e) || ranks_serve(r, e) ? -1 : 0;
+	return join(r, rc, e) || ranks_serve(r, e) ? -1 : 0;
 }
 
 /* Commits the samples last: if they exist, all other outputs do. */
@@ -106,7 +116,7 @@ static int work(struct sampling *r, struct err *e)
 {
 	int done;
 
-	if (ranks_agree_request(r, sampling_open_model(r, e), e))
+	if (join(r, sampling_open_model(r, e), e))
 		return -1;
 	sampling_rows(r);
 	if ((done = sampling_finished(r, e)) < 0)
@@ -120,7 +130,7 @@ static int work(struct sampling *r, struct err *e)
 	if (r->hooks.profile)
 		r->profile = profile_new(r->device);
 	r->started = clock_seconds();
-	if (sampling_draw(r, e) || samplereport_write(r, r->before + clock_seconds() - r->started, e))
+	if ((r->farm ? spread_draw(r, e) : sampling_draw(r, e)) || samplereport_write(r, r->before + clock_seconds() - r->started, e))
 		return -1;
 	if (r->profile)
 		profile_table(r->profile, r->hooks.profile, r->hooks.arg);

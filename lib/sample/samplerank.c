@@ -1,6 +1,6 @@
-/* Sampling by several ranks: what they agree on before the first order, and the loop of the ranks that take orders. Rank 0 alone claims, reads prompts
- * and tables, encodes texts and writes. Where the ranks share the experts (diffusion/rankorder.h), it also runs the router and decodes; where they share
- * the pictures, see spreadpictures.c. */
+/* Sampling by several ranks: what they agree on before the first order, and the loop of the ranks that take orders. Rank 0 alone claims, reads
+ * prompts and tables, encodes texts and writes. Where the ranks share the experts (diffusion/rankorder.h), it also runs the router and decodes; where
+ * they share the pictures, see spreadpictures.c. */
 #include <string.h>
 
 #include "config.h"
@@ -13,6 +13,11 @@
 int sampling_takes_orders(const struct sampling *r)
 {
 	return comm_rank(r->ask.comm) > 0;
+}
+
+int sampling_spreads_pictures(const struct sampling *r)
+{
+	return r->ask.comm && r->ask.spread == SPREAD_PICTURES;
 }
 
 static int count_experts(const struct ensemble *s)
@@ -91,8 +96,6 @@ int ranks_agree_request(struct sampling *r, int rc, struct err *e)
 	rc = comm_agree_stamp(r->ask.comm, DDM_VERSION "\n" DDM_BUILD, line, stamp_line_differs, e);
 	mem_free(line);
 	stamp_free(s);
-	if (!rc && sampling_spreads_pictures(r))
-		spread_open(r);
 	return rc;
 }
 
@@ -173,6 +176,8 @@ void ranks_advise(const struct sampling *r, struct err *e)
 {
 	const struct err had = *e;
 
-	if (had.code == ERR_NOMEM && sampling_spreads_pictures(r) && count_experts(&r->ensemble) > 1)
-		err_set(e, ERR_NOMEM, "%.900s; each rank holds the whole model: with --spread experts it holds some of the experts", had.msg);
+	if (had.code != ERR_NOMEM || !sampling_spreads_pictures(r) || count_experts(&r->ensemble) < 2)
+		return;
+	*e = (struct err){0};
+	err_set(e, ERR_NOMEM, "%.880s; each rank holds the whole model: with --spread experts it holds some of the experts", had.msg);
 }

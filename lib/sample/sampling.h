@@ -1,6 +1,7 @@
 /* The state of one sampling run, shared by the files of lib/sample. request.c checks the request without the model, openmodel.c with it;
- * samplestamp.c makes stamps; finished.c checks for existing outputs; draw.c draws the pictures; resume.c resumes after a killed process;
- * samplereport.c writes statistics; samplerank.c lets other ranks run experts, and spreadpictures.c draw pictures; sample.c combines these. */
+ * samplestamp.c makes stamps; finished.c checks for existing outputs; draw.c and batch.c draw the pictures; resume.c resumes after a killed
+ * process; samplereport.c writes statistics; samplerank.c lets other ranks run experts, and spreadpictures.c draw pictures; sample.c combines
+ * these. */
 #ifndef DDM_SAMPLE_SAMPLING_H
 #define DDM_SAMPLE_SAMPLING_H
 
@@ -116,8 +117,9 @@ int sampling_prepare(struct sampling *r, struct err *e);
 /* Set the number, prompt and noise of picture i of the batch that begins with picture r->at. */
 void sampling_choose(struct sampling *r, int64_t i);
 int sampling_draw(struct sampling *r, struct err *e); /* draw all pictures from r->kept on */
-/* The parts of a batch of n pictures: choose those after the first `at`; gather their texts, borrowed until the next call; name and stamp r->item; put
- * one into the outputs (an output_made_fn), all of them in order; add the heaviest experts and weights to the counts and the log, and save. */
+/* batch.c: the parts of a batch of n pictures. Choose those after the first `at`; gather their texts, borrowed until the next call; name and stamp
+ * r->item; put one into the outputs (an output_made_fn), all of them in order; add the heaviest experts and weights to the counts and the log, and
+ * save. */
 void batch_choose(struct sampling *r, int64_t at, int64_t n);
 int batch_texts(struct sampling *r, int64_t n, struct texts *texts, struct err *e);
 void batch_items(struct sampling *r, int64_t n);

@@ -1,30 +1,26 @@
-/* Sampling by several ranks that each hold the whole model: a piece of the work (comm/farm.h) is a batch of pictures. Rank 0 chooses them, encodes their
- * prompts and sends what the pictures depend on. A rank draws and encodes them, and answers with the bytes of their files. Rank 0 alone reads prompts
- * and tables, claims and writes. */
+/* Sampling by several ranks that each hold the whole model: a piece of the work (comm/farm.h) is a batch of pictures. Rank 0 chooses them, encodes
+ * their prompts and sends what the pictures depend on. A rank draws and encodes them, and answers with the bytes of their files. Rank 0 alone reads
+ * prompts and tables, claims and writes. */
 #include <string.h>
 
 #include "core/mem.h"
 #include "core/str.h"
 #include "sample/sampling.h"
 
-/* An order begins with this. Then come, each for all rows: noise numbers, seeds, images of each seed; chosen experts, rows of texts, those of negative
- * texts, labels; and the texts' features and masks; then the name, the stamp and the prompt of each picture, each with a NUL. */
+/* An order begins with this. Then come, each for all rows: noise numbers, seeds, images of each seed; chosen experts, rows of texts, those of
+ * negative texts, labels; and the texts' features and masks; then the name, the stamp and the prompt of each picture, each with a NUL. */
 struct piece {
 	int64_t at, rows, texts;
 	int32_t labels, masks; /* whether they are there */
 	int32_t files, pixels; /* whether the answer has the bytes of files, and those of pictures */
 };
 
-/* An answer has the bytes of weights in use, the counts, the weights for the log and the heaviest experts; then for each picture this and its bytes. */
+/* An answer has the bytes of weights in use, the counts, the weights for the log and the heaviest experts; then for each picture this and its
+ * bytes. */
 struct made_head {
 	int64_t pixels, file; /* bytes */
 	int32_t width, height, channels, spare;
 };
-
-int sampling_spreads_pictures(const struct sampling *r)
-{
-	return r->ask.comm && r->ask.spread == SPREAD_PICTURES;
-}
 
 /* ---- rank 0: orders ---- */
 

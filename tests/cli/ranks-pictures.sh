@@ -145,3 +145,16 @@ check_exit_any 2 "six, of two experts" $guided --spread guidance --ranks 6 -o x.
 check_err "are refused" '6 ranks, but the route uses 2 of the experts of c: each pair of ranks needs one'
 check_exit_any 2 "gradients of experts on several ranks" $run --route 'density|top-2' --spread experts --ranks 2 -o x.tar ensemble
 check_err "are refused" 'use --spread pictures'
+
+# 1.5 GB of weights for the log on a rank that gets 1 GB; a sanitizer maps terabytes
+if ldd "$B/ddm-sample" | grep -Eq 'libasan|libtsan'; then
+	skip "a rank without memory" "a sanitizer takes more"
+else
+	big="$run -n 65536 --batch 65536 --steps 1000 --route top-2 --log x.log -o x.tar ensemble"
+	$mpi -n 1 $big : -n 1 sh -c 'ulimit -v 1000000; exec "$@"' - $big 2>err
+	rc=$?
+	[ $rc -eq 71 ]
+	tap_result $? "a rank without memory ends the sampling with 71" "$rc"
+	check_grep "which names the way out" 'rank 1: .*out of memory: [0-9]+ bytes; each rank holds the whole model: with --spread experts' err
+	check_absent "nothing is made" x.tar x.log
+fi

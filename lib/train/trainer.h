@@ -176,5 +176,7 @@ int train_run(const struct train_options *o, struct device *device, const struct
 
 /* Learning rate of step s in 0 .. steps - 1. */
 double schedule_rate(const struct train_options *o, int64_t steps, int64_t s);
+/* Share of the average of the weights that a step keeps; 0: there is none, or the average is the weights. */
+double ema_decay_of(const struct train_options *o, int64_t steps);
 
 #endif

@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/option.h"
 #include "file/stamp.h"
+#include "tape/tape.h"
 #include "train/frozen.h"
 #include "train/noised.h"
 
@@ -36,6 +37,8 @@ struct train_replay {
 	int line_count, save_count;
 	int64_t until;                             /* end after this step, with ERR_AGAIN unless it is the last; the hook may lower it */
 	void (*line)(void *arg, const char *text); /* called with each line of the chain */
+	int64_t traced;                            /* the step whose nodes are watched (tape_watch), on a CPU; 0: none */
+	void (*node)(void *arg, const struct tape_event *v);
 	void *arg;
 };
 

@@ -44,8 +44,8 @@ TFEVENTS = $(B)/lib/file/tfevents.pb-c
 # and fused multiply-adds (kernels/flavour.h).
 LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
-ONCE_C = $(filter $(addprefix $(SRC)/kernels/,array.c cpu.c device.c deviceopen.c peak.c probe.c profile.c flavour.c compact.c compactrun.c \
-	compact_avx512.c compact_amx.c gemm_bf16.c attention_bf16.c cublaslt.c cublaslt_choose.c cublaslt_file.c \
+ONCE_C = $(filter $(addprefix $(SRC)/kernels/,array.c cpu.c device.c deviceopen.c flavour.c flavourtable.c peak.c probe.c profile.c \
+	compact.c compactrun.c compact_avx512.c compact_amx.c gemm_bf16.c attention_bf16.c cublaslt.c cublaslt_choose.c cublaslt_file.c \
 	cublaslt_log.c cublaslt_open.c cudnn.c cudnn_file.c cudnn_graph.c cudnn_open.c tuning.c sharedlib.c),$(KERN_C))
 FLOAT_C = $(filter-out $(ONCE_C),$(KERN_C))
 TWICE_C = $(filter-out %/compact_portable.c,$(FLOAT_C))
@@ -90,7 +90,8 @@ CPU_PART = $(addprefix $(B)/tests/bench/,bench_step bench_sample bench_data)
 
 # Kinds of x86-64 for which the float kernels are compiled once more (below).
 PORTABLE_ARCH = $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),x86-64 x86-64-v3)
-PORTABLE_O = $(foreach a,$(PORTABLE_ARCH),$(patsubst $(SRC)/kernels/%.c,$(B)/tests/portable/$(a)/%.o,$(FLOAT_C) $(SRC)/kernels/flavour.c))
+PORTABLE_C = $(FLOAT_C) $(addprefix $(SRC)/kernels/,flavour.c flavourtable.c)
+PORTABLE_O = $(foreach a,$(PORTABLE_ARCH),$(PORTABLE_C:$(SRC)/kernels/%.c=$(B)/tests/portable/$(a)/%.o))
 
 # The same programs on a stand-in for the CUDA runtime and for cuBLASLt, for tests/cli/cuda-order.sh.
 STANDIN = $(patsubst $(B)/tests/cuda/%,$(B)/tests/standin/%,$(CUDA_TESTS) $(CUDA_BENCH))

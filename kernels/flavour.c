@@ -1,4 +1,4 @@
-/* Chooses the flavour of the float kernels (kernels/flavour.h). */
+/* Chooses the flavour of the float kernels that others call by name (kernels/flavour.h). */
 #include "kernels/flavour.h"
 
 #include <stddef.h>
@@ -8,35 +8,18 @@
 #include "kernels/device.h"
 #include "kernels/gemm.h"
 
-#define ENTRY_base(id, fn) [OP_##id] = &kernel_##fn##_base,
-#define ENTRY_fma(id, fn) [OP_##id] = &kernel_##fn##_fma,
-#define ENTRY_f32(id, fn) [OP_##id] = &kernel_##fn##_f32,
-#define DECLARE_base(id, fn) extern const struct kernel kernel_##fn##_base;
-#define DECLARE_fma(id, fn) extern const struct kernel kernel_##fn##_fma;
-#define DECLARE_f32(id, fn) extern const struct kernel kernel_##fn##_f32;
-
 #if defined(HAVE_FLAVOURS) && !defined(ONE_FLAVOUR)
 
-OPS(DECLARE_base)
-OPS(DECLARE_fma)
 extern const struct compact_kernel compact_portable_base, compact_portable_fma;
 
-static const struct kernel *const kernels_base[OP_COUNT] = {OPS(ENTRY_base)};
-static const struct kernel *const kernels_fma[OP_COUNT] = {OPS(ENTRY_fma)};
-
-static int has_fma(void)
+int flavour_is_fma(void)
 {
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-const struct kernel *const *flavour_kernels(void)
-{
-	return has_fma() ? kernels_fma : kernels_base;
-}
-
 const struct compact_kernel *flavour_compact(void)
 {
-	return has_fma() ? &compact_portable_fma : &compact_portable_base;
+	return flavour_is_fma() ? &compact_portable_fma : &compact_portable_base;
 }
 
 /* The products that are called by name. */
@@ -46,7 +29,7 @@ const struct compact_kernel *flavour_compact(void)
 	type name##_f32 params; \
 	type name##_f32 params \
 	{ \
-		return (has_fma() ? name##_fma : name##_base)args; \
+		return (flavour_is_fma() ? name##_fma : name##_base)args; \
 	}
 CHOOSE(size_t, gemm_scratch, (const struct gemm *g, int workers), (g, workers))
 CHOOSE(void, gemm_run,
@@ -61,15 +44,7 @@ CHOOSE(void, gemm_unpack, (const struct gemm *g, float *b, const float *packed),
 
 #else
 
-OPS(DECLARE_f32)
 extern const struct compact_kernel compact_portable_f32;
-
-static const struct kernel *const kernels_f32[OP_COUNT] = {OPS(ENTRY_f32)};
-
-const struct kernel *const *flavour_kernels(void)
-{
-	return kernels_f32;
-}
 
 const struct compact_kernel *flavour_compact(void)
 {

@@ -30,6 +30,8 @@
 struct kernel;
 struct compact_kernel;
 
+/* Whether this processor has AVX2 and fused multiply-adds, in a build with two flavours. */
+int flavour_is_fma(void);
 /* The float kernels that suit this processor, by enum op; and those of compact_portable.c. */
 const struct kernel *const *flavour_kernels(void);
 const struct compact_kernel *flavour_compact(void);

@@ -53,7 +53,8 @@ static int parse_range(struct replaying *r, struct err *e)
 	if (bad)
 		return err_set(e, ERR_USAGE, "--replay: '%s' is neither all nor A..B with steps A < B", text);
 	if (r->to > last)
-		return err_set(e, ERR_USAGE, "--replay: the chain ends at step %" PRId64 ", before %" PRId64, last, r->to);
+		return err_set(e, ERR_USAGE, "%s: the chain ends at step %" PRId64 ", before %" PRId64, r->a->o->trace ? "--trace" : "--replay", last,
+		               r->to);
 	return 0;
 }
 

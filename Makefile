@@ -40,15 +40,19 @@ NVCC_FLAGS = -std=c++17 -O3 $(NVCC_ARCH) -Xcompiler -fPIE,-fno-exceptions,-fno-r
 # The messages of TensorBoard's files, which protobuf-c's compiler turns into C.
 TFEVENTS = $(B)/lib/file/tfevents.pb-c
 
-# The library, by layer. The kernels are compiled twice: real = float and real = double.
+# The library, by layer. The kernels are compiled twice, real = float and real = double; float in two flavours where the compiler may not use AVX2
+# and fused multiply-adds (kernels/flavour.h).
 LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
-ONCE_C = $(filter $(addprefix $(SRC)/kernels/,array.c cpu.c device.c deviceopen.c peak.c probe.c profile.c compact.c compactrun.c \
-	compact_portable.c compact_avx512.c compact_amx.c gemm_bf16.c attention_bf16.c cublaslt.c cublaslt_choose.c cublaslt_file.c \
+ONCE_C = $(filter $(addprefix $(SRC)/kernels/,array.c cpu.c device.c deviceopen.c flavour.c flavourtable.c peak.c probe.c profile.c \
+	compact.c compactrun.c compact_avx512.c compact_amx.c gemm_bf16.c attention_bf16.c cublaslt.c cublaslt_choose.c cublaslt_file.c \
 	cublaslt_log.c cublaslt_open.c cudnn.c cudnn_file.c cudnn_graph.c cudnn_open.c tuning.c sharedlib.c),$(KERN_C))
-TWICE_C = $(filter-out $(ONCE_C),$(KERN_C))
+FLOAT_C = $(filter-out $(ONCE_C),$(KERN_C))
+TWICE_C = $(filter-out %/compact_portable.c,$(FLOAT_C))
+FLAVOUR = $(if $(filter 1,$(FLAVOURS)),base fma,f32)
 CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
-LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f32.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
+LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(foreach f,$(FLAVOUR),$(FLOAT_C:$(SRC)/%.c=$(B)/%.$(f).o)) \
+	$(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
 	$(CU:$(SRC)/%.cu=$(B)/%.cu.o) $(if $(TENSORBOARD),$(TFEVENTS:=.o))
 
 # The programs; what they share is libcmd.a. Only the decoder that ddm-ingest starts links FFmpeg.
@@ -85,6 +89,11 @@ CUDA_BENCH = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/bench_*.c
 CUDA_TESTS = $(REMOTE) $(WHOLE)
 CPU_PART = $(addprefix $(B)/tests/bench/,bench_step bench_sample bench_data)
 
+# Kinds of x86-64 for which the float kernels are compiled once more (below).
+PORTABLE_ARCH = $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),x86-64 x86-64-v3)
+PORTABLE_C = $(FLOAT_C) $(addprefix $(SRC)/kernels/,flavour.c flavourtable.c)
+PORTABLE_O = $(foreach a,$(PORTABLE_ARCH),$(PORTABLE_C:$(SRC)/kernels/%.c=$(B)/tests/portable/$(a)/%.o))
+
 # The same programs on a stand-in for the CUDA runtime and for cuBLASLt, for tests/cli/cuda-order.sh.
 STANDIN = $(patsubst $(B)/tests/cuda/%,$(B)/tests/standin/%,$(CUDA_TESTS) $(CUDA_BENCH))
 STANDIN_LT = $(B)/tests/standin/libcublasLt.so.13
@@ -95,10 +104,11 @@ STANDIN_O = $(addprefix $(B)/tests/standin/,cuda.o cublaslt_cuda.o deviceopen.o 
 
 OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/op/fakednn.o \
 	$(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o $(EMULATED) $(STANDIN_O) \
-	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o $(B)/tests/cuda/wholestep.o
+	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o $(B)/tests/cuda/wholestep.o \
+	$(PORTABLE_O) $(if $(PORTABLE_ARCH),$(B)/tests/portable/odd/norm.o)
 
 all: $(LIBS) $(PROGS) $(DECODER) $(ENGINE)
-tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so $(B)/tests/clockjump.so $(B)/tests/soak standin
+tests: $(TESTS) $(PORTABLE) $(ODD) $(B)/tests/faults.so $(B)/tests/hold.so $(B)/tests/clockjump.so $(B)/tests/soak standin
 
 $(B)/libddm.a: $(LIB_O)
 $(B)/libcmd.a: $(CMD_O)
@@ -133,6 +143,15 @@ $(B)/%.f32.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $< (float)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -DREAL_IS_FLOAT -c -o $@ $<
+$(B)/%.base.o: $(SRC)/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $< (float, any processor)"
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -DREAL_IS_FLOAT -DFLAVOUR=base -include $(SRC)/kernels/flavour.h -c -o $@ $<
+$(B)/%.fma.o: $(SRC)/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $< (float, AVX2 and FMA)"
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -mavx2 -mfma -DREAL_IS_FLOAT -DFLAVOUR=fma \
+		-include $(SRC)/kernels/flavour.h -c -o $@ $<
 $(B)/%.f64.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $< (double)"
@@ -269,6 +288,33 @@ $(B)/tests/standin/libnccl.so.2: $(SRC)/tests/cuda/standin_nccl.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD $@"
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 $(NCCL_CFLAGS) -fPIC -shared -o $@ $<
+
+# The trainers with float kernels for processors without and with AVX2, for tests/cli/portable.sh, which compares what they train with what the
+# build's own do. The kernels come before the library's. Less optimized, which is faster to compile and must not change a bit either.
+PORTABLE = $(foreach a,$(PORTABLE_ARCH),$(addprefix $(B)/tests/portable/$(a)/,ddm-train ddm-route-train))
+define PORTABLE_RULES
+$(B)/tests/portable/$(1)/%.o: $(SRC)/kernels/%.c $(B)/flags
+	@mkdir -p $$(@D)
+	@echo "  CC $$< ($(1))"
+	$$(Q)$$(CC) $$(filter-out -march=% -mcpu=%,$$(ALL_CFLAGS)) -march=$(1) -O1 -fno-trapping-math -fno-math-errno -Wno-psabi -DONE_FLAVOUR \
+		-DREAL_IS_FLOAT -c -o $$@ $$<
+$(addprefix $(B)/tests/portable/$(1)/,ddm-train ddm-route-train): $(B)/tests/portable/$(1)/%: $(B)/cmd/%.o \
+		$(filter $(B)/tests/portable/$(1)/%,$(PORTABLE_O)) $(LIBS)
+	@echo "  LD $$@"
+	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) $$(LIBS) $$(CUDA_LIBS) $$(LDLIBS)
+endef
+$(foreach a,$(PORTABLE_ARCH),$(eval $(call PORTABLE_RULES,$(a))))
+# An auditor whose NORM is not portable, because the compiler fuses what it likes: tests/cli/trace.sh finds that node.
+ODD = $(if $(PORTABLE_ARCH),$(B)/tests/portable/odd/ddm-audit)
+ODD_O = $(filter-out %/norm.o,$(filter $(B)/tests/portable/x86-64-v3/%,$(PORTABLE_O)))
+$(B)/tests/portable/odd/norm.o: $(SRC)/kernels/norm.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $< (fused at will)"
+	$(Q)$(CC) $(filter-out -march=% -mcpu=% -ffp-contract=%,$(ALL_CFLAGS)) -march=x86-64-v3 -O2 -ffp-contract=fast -fno-math-errno -Wno-psabi \
+		-DREAL_IS_FLOAT -c -o $@ $<
+$(B)/tests/portable/odd/ddm-audit: $(B)/cmd/ddm-audit.o $(B)/tests/portable/odd/norm.o $(ODD_O) $(LIBS)
+	@echo "  LD $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) $(CUDA_LIBS) $(LDLIBS)
 
 # With the processors' benchmarks, which the order ends with.
 standin: $(STANDIN) $(STANDIN_LT) $(STANDIN_NCCL) $(CPU_PART)

@@ -7,11 +7,12 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "inspect/audit.h"
+#include "inspect/trace.h"
 
 static struct audit_options request;
 static const char *device_name;
 static int64_t threads;
-static int as_json;
+static int as_json, of_traces;
 
 static const struct option options[] = {
     OPTION_GROUP("Checks"),
@@ -28,37 +29,52 @@ static const struct option options[] = {
      .arg = "A..B|all",
      .help = "train again from step A to B, and compare; needs SHARDS",
      OPTION_ALWAYS},
+    {.name = "--trace",
+     .type = OPTION_INT,
+     .value = &request.trace,
+     .lo = 1,
+     .hi = INT64_MAX,
+     .arg = "STEP",
+     .help = "train again to STEP, and hash all that its nodes compute; needs SHARDS",
+     .when = {{USE_NEEDS, "--trace-to"}, {USE_AGAINST, "--replay"}}},
+    {.name = "--trace-to",
+     .type = OPTION_TEXT,
+     .value = &request.trace_to,
+     .arg = "FILE",
+     .help = "where the trace goes",
+     .when = {{USE_NEEDS, "--trace"}}},
+    {.name = "--traces", .value = &of_traces, .help = "the operands are two traces: name the first node that differs", OPTION_ALWAYS},
     {.name = "--scratch",
      .type = OPTION_TEXT,
      .value = &request.scratch,
      .arg = "DIR",
      .help = "where to train again; removed at the end",
-     .when = {{USE_NEEDS, "--replay"}}},
+     .when = {{USE_NEEDS, "--replay --trace"}}},
     {.name = "--init-weights",
      .type = OPTION_TEXT,
      .value = &request.init_weights,
      .arg = "FILE",
      .help = "the weights that the training started from",
-     .when = {{USE_NEEDS, "--replay"}}},
+     .when = {{USE_NEEDS, "--replay --trace"}}},
     {.name = "--pretrained",
      .type = OPTION_TEXT,
      .value = &request.pretrained,
      .arg = "DIR",
      .help = "the network or router that it started from",
-     .when = {{USE_NEEDS, "--replay"}}},
+     .when = {{USE_NEEDS, "--replay --trace"}}},
     {.name = "--experts",
      .type = OPTION_TEXT,
      .value = &request.experts,
      .arg = "MODEL",
      .help = "the experts that a router learned from",
-     .when = {{USE_NEEDS, "--replay"}}},
+     .when = {{USE_NEEDS, "--replay --trace"}}},
     {.name = "--null-text",
      .type = OPTION_TEXT,
      .value = &request.null_text,
      .arg = "FILE",
      .help = "the features of the empty text",
      .said = "default SHARDS/null-text.npy",
-     .when = {{USE_NEEDS, "--replay"}}},
+     .when = {{USE_NEEDS, "--replay --trace"}}},
     OPTION_GROUP("Machine"),
     {.name = "--threads",
      .type = OPTION_INT,
@@ -67,14 +83,14 @@ static const struct option options[] = {
      .arg = "N",
      .help = "threads; changes no result",
      .said = "default: all processors that it may use",
-     .when = {{USE_NEEDS, "--replay"}}},
+     .when = {{USE_NEEDS, "--replay --trace"}}},
     {.name = "--device",
      .type = OPTION_TEXT,
      .value = &device_name,
      .arg = "NAME",
      .preset = "auto",
      .help = "auto, cpu, cuda or cuda:N: where to train again",
-     .when = {{USE_NEEDS, "--replay"}}},
+     .when = {{USE_NEEDS, "--replay --trace"}}},
     OPTION_GROUP("Output"),
     {.name = "--json", .letter = 'j', .value = &as_json, .help = "print one line of JSON", OPTION_ALWAYS},
     {0},
@@ -118,15 +134,35 @@ static void print_json(json_t *checks, const struct err *e)
 	json_decref(o);
 }
 
+static void compare_traces(struct err *e)
+{
+	struct str what = {0};
+	int rc = -1;
+
+	if (!request.shards)
+		err_set(e, ERR_USAGE, "--traces: needs two traces");
+	else if ((rc = trace_compare(request.run, request.shards, &what, e)) >= 0)
+		tell(request.arg, "traces", rc ? "failed" : "ok", str_text(&what));
+	if (rc > 0)
+		err_set(e, ERR_DATA, "%s", str_text(&what));
+	str_release(&what);
+}
+
 static void run(struct err *e)
 {
 	struct pool *pool = NULL;
 
-	if (request.replay && (!request.shards || !request.scratch)) {
-		err_set(e, ERR_USAGE, request.scratch ? "--replay: needs the SHARDS of the training" : "--replay: needs a folder: --scratch DIR");
+	const char *again = request.trace ? "--trace" : "--replay";
+
+	if (of_traces) {
+		compare_traces(e);
 		return;
 	}
-	if (request.replay) {
+	if ((request.replay || request.trace) && (!request.shards || !request.scratch)) {
+		err_set(e, ERR_USAGE, request.scratch ? "%s: needs the SHARDS of the training" : "%s: needs a folder: --scratch DIR", again);
+		return;
+	}
+	if (request.replay || request.trace) {
 		cmd_catch_signals();
 		if (!(pool = pool_new((int)threads, e)) || !(request.device = open_device(device_name, pool, e))) {
 			pool_free(pool);

@@ -212,13 +212,14 @@ static void portable_columns(uint32_t *restrict dst, const float *restrict b, in
 	}
 }
 
-const struct compact_kernel compact_portable = {.mr = COMPACT_MR,
-                                                .panels = 12,
-                                                .round = portable_round,
-                                                .row = portable_row,
-                                                .widen = portable_widen,
-                                                .tile = portable_tile,
-                                                .across = portable_across,
-                                                .tile_across = portable_tile_across,
-                                                .weave = portable_weave,
-                                                .columns = portable_columns};
+extern const struct compact_kernel REAL_NAME(compact_portable);
+const struct compact_kernel REAL_NAME(compact_portable) = {.mr = COMPACT_MR,
+                                                           .panels = 12,
+                                                           .round = portable_round,
+                                                           .row = portable_row,
+                                                           .widen = portable_widen,
+                                                           .tile = portable_tile,
+                                                           .across = portable_across,
+                                                           .tile_across = portable_tile_across,
+                                                           .weave = portable_weave,
+                                                           .columns = portable_columns};

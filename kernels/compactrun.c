@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kernels/flavour.h"
 #include "kernels/vmath.h"
 
 enum {
@@ -83,10 +84,7 @@ enum compact_isa compact_isa(void)
 
 const struct compact_kernel *compact_kernel_of(enum compact_isa isa)
 {
-	static const struct compact_kernel *const kernels[] = {
-	    [COMPACT_PORTABLE] = &compact_portable, [COMPACT_AVX512_BF16] = &compact_avx512, [COMPACT_AMX] = &compact_amx};
-
-	return kernels[isa];
+	return isa == COMPACT_AVX512_BF16 ? &compact_avx512 : isa == COMPACT_AMX ? &compact_amx : flavour_compact();
 }
 
 #else
@@ -99,7 +97,7 @@ enum compact_isa compact_isa(void)
 const struct compact_kernel *compact_kernel_of(enum compact_isa isa)
 {
 	(void)isa;
-	return &compact_portable;
+	return flavour_compact();
 }
 
 #endif

@@ -44,7 +44,6 @@ struct compact_kernel {
 	void (*columns)(uint32_t *dst, const float *b, int64_t ldb, int64_t n, int64_t k);
 };
 
-extern const struct compact_kernel compact_portable;
 #if defined(__x86_64__)
 extern const struct compact_kernel compact_avx512; /* only where the CPU has AVX512-BF16 and AVX512-BW */
 extern const struct compact_kernel compact_amx;    /* only where compact_isa() says so: AMX needs the system's permission */

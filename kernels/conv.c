@@ -124,7 +124,7 @@ static size_t conv_scratch(const struct op_call *c, int workers)
 {
 	struct gemm g = forward(c);
 
-	return winograd_takes(c) ? REAL_NAME(winograd_scratch)(c, workers) : REAL_NAME(gemm_scratch)(&g, workers);
+	return REAL_NAME(winograd_takes)(c) ? REAL_NAME(winograd_scratch)(c, workers) : REAL_NAME(gemm_scratch)(&g, workers);
 }
 
 /* Run the product. Returns whether it applied the activation too. */
@@ -164,7 +164,7 @@ static void conv_run(const struct op_call *c)
 {
 	int act = c->attr.conv.act - 1;
 
-	if (!(winograd_takes(c) ? run_winograd : run_patches)(c)) {
+	if (!(REAL_NAME(winograd_takes)(c) ? run_winograd : run_patches)(c)) {
 		struct op_call u = {
 		    .nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.unary = {(enum unary)act}}, .pool = c->pool};
 

@@ -4,9 +4,10 @@
 #include "core/machine.h"
 #include "core/mem.h"
 #include "kernels/device.h"
+#include "kernels/flavour.h"
 #include "kernels/peak.h"
 
-#define X(id, fn) extern const struct kernel kernel_##fn##_f32, kernel_##fn##_f64;
+#define X(id, fn) extern const struct kernel kernel_##fn##_f64;
 OPS(X)
 #undef X
 
@@ -142,12 +143,6 @@ static void cpu_close(struct device *d)
 	mem_free(d);
 }
 
-static const struct kernel *const float_kernels[OP_COUNT] = {
-#define X(id, fn) [OP_##id] = &kernel_##fn##_f32,
-    OPS(X)
-#undef X
-};
-
 static const struct kernel *const double_kernels[OP_COUNT] = {
 #define X(id, fn) [OP_##id] = &kernel_##fn##_f64,
     OPS(X)
@@ -188,6 +183,6 @@ struct device *device_cpu(struct pool *pool, enum dtype real)
 	    .peak_bytes = cpu_peak_bytes,
 	    .close = cpu_close,
 	};
-	memcpy(c->device.kernel, real == DT_F64 ? double_kernels : float_kernels, sizeof c->device.kernel);
+	memcpy(c->device.kernel, real == DT_F64 ? double_kernels : flavour_kernels(), sizeof c->device.kernel);
 	return &c->device;
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/compact.h"
 #include "kernels/cublaslt.h"
+#include "kernels/gemm_library.h"
 #include "kernels/profile.h"
 
 void device_put(struct device *d, void *dst, const void *src, size_t bytes)
@@ -121,4 +122,9 @@ void device_set_invariant(struct device *d, int on)
 enum precision device_precision(const struct device *d)
 {
 	return device_stores_bf16(d, PRECISION_BF16) ? PRECISION_BF16 : PRECISION_F32;
+}
+
+int device_portable(const struct device *d, enum precision p)
+{
+	return d->host && !gemm_library_f32() && (p == PRECISION_F32 || p == PRECISION_BF16_EMULATED);
 }

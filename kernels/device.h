@@ -165,6 +165,10 @@ int device_set_precision(struct device *d, enum precision p, struct err *e);
 /* Whether values between operations, and the weights that products read, are stored in bfloat16. */
 int device_stores_bf16(const struct device *d, enum precision p);
 
+/* Whether d computes the same bits in p as every other CPU, in every build of this version: in float, or with bfloat16 emulated, by this project's
+ * own products. */
+int device_portable(const struct device *d, enum precision p);
+
 /* Whether it has bf16_products. d may be NULL, as in calls of kernels outside a device. */
 static inline int device_has_bf16_products(const struct device *d)
 {

@@ -1,6 +1,7 @@
 /* EMBED, its gradient and TIMESTEP on the CPU. */
 #include <assert.h>
 
+#include "core/samemath.h"
 #include "kernels/device.h"
 
 #include "kernels/vmath.h"
@@ -89,7 +90,7 @@ static void timestep_run(const struct op_call *c)
 	double *f = c->scratch;
 
 	for (int64_t k = 0; k < h; k++)
-		f[k] = exp(-log(c->attr.timestep.max_period) * (double)k / (double)h);
+		f[k] = same_exp(-same_log(c->attr.timestep.max_period) * (double)k / (double)h);
 	walk_run(c, array_count(&c->out[0]), (c->out[0].shape[0] + ROWS - 1) / ROWS, timestep_task, (void *)(uintptr_t)c);
 }
 

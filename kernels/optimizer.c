@@ -1,4 +1,5 @@
 /* The optimizer's passes on the CPU: SUMSQ, TOTAL, RATES, ADAMW, SCHEDULE_FREE. */
+#include "core/samemath.h"
 #include "core/shortfloat.h"
 #include "kernels/optimizer.h"
 
@@ -120,8 +121,8 @@ static void rates_run(const struct op_call *c)
 	coef[COEF_REST1] = 1 - plan[PLAN_BETA1];
 	coef[COEF_BETA2] = plan[PLAN_BETA2];
 	coef[COEF_REST2] = 1 - plan[PLAN_BETA2];
-	coef[COEF_RATE] = plan[PLAN_LR] / (1 - pow(plan[PLAN_BETA1], n));
-	coef[COEF_ROOT] = 1 / sqrt(1 - pow(plan[PLAN_BETA2], n));
+	coef[COEF_RATE] = plan[PLAN_LR] / (1 - same_pow(plan[PLAN_BETA1], n));
+	coef[COEF_ROOT] = 1 / sqrt(1 - same_pow(plan[PLAN_BETA2], n));
 	coef[COEF_EPS] = plan[PLAN_EPS];
 	coef[COEF_SHRINK] = plan[PLAN_LR] * plan[PLAN_DECAY];
 	coef[COEF_EMA] = plan[PLAN_EMA];

@@ -13,6 +13,8 @@
 
 enum { CHAINS = 12, LOOPS = 1 << 18, SIDE = 384, PRODUCTS = 2, COPY = 64 << 20, TRIES = 8 };
 
+#define ENOUGH .5 /* seconds */
+
 struct probe {
 	char *mem;
 	size_t each; /* bytes of mem per task */
@@ -61,20 +63,21 @@ static void task_copy(void *arg, int64_t task, int worker)
 	memcpy(q->mem + (size_t)task * q->each, q->mem + (size_t)task * q->each + half, half);
 }
 
-/* Best rate of TRIES runs of one task per thread, each task worth `work`; `each` bytes of memory per task. */
+/* Best rate of TRIES runs of one task per thread, each task worth `work`; `each` bytes of memory per task. Fewer runs if they take long. */
 static double probe_run(struct pool *p, size_t each, int bf16, double work, void (*fn)(void *, int64_t, int))
 {
 	int threads = pool_threads(p);
 	struct probe q = {.each = each, .bf16 = bf16};
-	double best = 0;
+	double best = 0, spent = 0;
 
 	q.sink = mem_zalloc((size_t)threads * VLEN, sizeof *q.sink);
 	q.mem = mem_try((size_t)threads, each, "speed probe", NULL);
-	for (int i = 0; q.mem && i < TRIES; i++) {
+	for (int i = 0; q.mem && i < TRIES && spent < ENOUGH; i++) {
 		double t = clock_seconds();
 
 		pool_run(p, threads, fn, &q);
 		t = clock_seconds() - t;
+		spent += t;
 		if (work * threads / t > best)
 			best = work * threads / t;
 	}

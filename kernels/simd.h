@@ -163,11 +163,41 @@ static inline vreal v_fma(vreal a, vreal b, vreal c)
 #endif
 }
 
-#else
+#elif defined(REAL_IS_DOUBLE)
 
 static inline vreal v_fma(vreal a, vreal b, vreal c)
 {
 	return a * b + c;
+}
+
+#elif defined(__SSE2__)
+
+/* fused_float (kernels/real.h) of two lanes. */
+static inline __m128 two_fma(__m128 a, __m128 b, __m128 c)
+{
+	__m128d p = _mm_mul_pd(_mm_cvtps_pd(a), _mm_cvtps_pd(b)), z = _mm_cvtps_pd(c), s = _mm_add_pd(p, z), t = _mm_sub_pd(s, p);
+	__m128d low = _mm_add_pd(_mm_sub_pd(p, _mm_sub_pd(s, t)), _mm_sub_pd(z, t));
+	__m128i inexact = _mm_castpd_si128(_mm_cmpgt_pd(_mm_andnot_pd(_mm_set1_pd(-0.), low), _mm_setzero_pd()));
+	__m128i inward = _mm_srli_epi64(_mm_castpd_si128(_mm_xor_pd(s, low)), 63), bits = _mm_castpd_si128(s);
+
+	bits = _mm_or_si128(_mm_sub_epi64(bits, _mm_and_si128(inward, inexact)), _mm_srli_epi64(inexact, 63));
+	return _mm_cvtpd_ps(_mm_castsi128_pd(bits));
+}
+
+static inline vreal v_fma(vreal a, vreal b, vreal c)
+{
+	__m128 x = (__m128)a, y = (__m128)b, z = (__m128)c;
+
+	return (vreal)_mm_movelh_ps(two_fma(x, y, z), two_fma(_mm_movehl_ps(x, x), _mm_movehl_ps(y, y), _mm_movehl_ps(z, z)));
+}
+
+#else
+
+static inline vreal v_fma(vreal a, vreal b, vreal c)
+{
+	for (int i = 0; i < VLEN; i++)
+		c[i] = REAL_FMA(a[i], b[i], c[i]);
+	return c;
 }
 
 #endif

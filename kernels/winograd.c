@@ -76,8 +76,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 	return (a + b - 1) / b;
 }
 
-#ifdef REAL_IS_FLOAT
-int winograd_takes(const struct op_call *c)
+int REAL_NAME(winograd_takes)(const struct op_call *c)
 {
 	const struct array *y = &c->out[0], *w = &c->in[1];
 	int64_t kh = w->shape[1], kw = w->shape[2];
@@ -87,7 +86,6 @@ int winograd_takes(const struct op_call *c)
 		return 0;
 	return (kh == kw && (kh == 3 || kh == 5)) || (kh == 1 && (kw == 3 || kw == 7)) || (kw == 1 && (kh == 3 || kh == 7));
 }
-#endif
 
 static struct shape shape_of(const struct op_call *c)
 {

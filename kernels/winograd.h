@@ -9,7 +9,8 @@
 
 /* Whether an OP_CONV uses Winograd's method, which is faster with many channels and many pixels per sample. It depends on the shape of one
  * sample and the attribute `many`. */
-int winograd_takes(const struct op_call *c);
+int winograd_takes_f32(const struct op_call *c);
+int winograd_takes_f64(const struct op_call *c);
 
 size_t winograd_scratch_f32(const struct op_call *c, int workers);
 size_t winograd_scratch_f64(const struct op_call *c, int workers);

@@ -52,11 +52,11 @@ find "$B/lib" "$B/kernels" "$B/cmd" -name '*.o' 2>/dev/null | awk -v skip=$((${#
 	NR == FNR { there[$0]; next }
 	{
 		source = substr($0, skip + 1)
-		if (!sub(/\.cu\.o$/, ".cu", source)) sub(/(\.f32|\.f64)?\.o$/, ".c", source)
+		if (!sub(/\.cu\.o$/, ".cu", source)) sub(/(\.f32|\.base|\.fma|\.f64)?\.o$/, ".c", source)
 		if (source in there) print
 	}' "$tap_dir/work/files" - | xargs nm -A -P 2>/dev/null | cut -c$((${#B} + 2))- >>"$tap_dir/work/units"
 awk '
-	function unit(path) { sub(/(\.f32|\.f64|\.cu)?\.(o|c|cu)$/, "", path); return path }
+	function unit(path) { sub(/(\.f32|\.base|\.fma|\.f64|\.cu)?\.(o|c|cu)$/, "", path); return path }
 	function folder(path) { sub(/\/[^\/]*$/, "", path); return path }
 	function root(u) { while (u in parent) u = parent[u]; return u }
 	function join(a, b) { a = root(a); b = root(b); if (a != b) parent[a] = b }

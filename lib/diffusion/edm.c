@@ -10,6 +10,7 @@
  * input, time_scale times t, is an affine function of the paper's c_noise = log(s) / 4. */
 #include <math.h>
 
+#include "core/samemath.h"
 #include "diffusion/path.h"
 #include "net/betas.h"
 
@@ -18,21 +19,21 @@
 
 static double log_range(void)
 {
-	return log(MOST / LEAST);
+	return same_log(MOST / LEAST);
 }
 
 static struct path_point edm_at(const struct path *path, double t)
 {
-	double std = path->sigma_data, s = LEAST * exp(t * log_range()), r = hypot(s, std), ds = s * log_range();
+	double std = path->sigma_data, s = LEAST * same_exp(t * log_range()), r = same_hypot(s, std), ds = s * log_range();
 
 	return (struct path_point){
-	    .alpha = 1 / r, .sigma = s / r, .dalpha = -s * ds / (r * r * r), .dsigma = ds * std * std / (r * r * r), .logsnr = -2 * log(s)};
+	    .alpha = 1 / r, .sigma = s / r, .dalpha = -s * ds / (r * r * r), .dsigma = ds * std * std / (r * r * r), .logsnr = -2 * same_log(s)};
 }
 
 static double edm_time(const struct path *path, double logsnr)
 {
 	(void)path;
-	return fmin(fmax((-.5 * logsnr - log(LEAST)) / log_range(), 0), 1);
+	return fmin(fmax((-.5 * logsnr - same_log(LEAST)) / log_range(), 0), 1);
 }
 
 const struct path path_edm = {"edm", 0, 1, edm_at, edm_time, 0, SIGMA_DATA_USUAL};
@@ -40,7 +41,7 @@ const struct path path_edm = {"edm", 0, 1, edm_at, edm_time, 0, SIGMA_DATA_USUAL
 /* F = (s x0 - std^2 eps) / (std sqrt(s^2 + std^2)), multiplied through by alpha so that it is finite at alpha = 0. */
 void edm_weights(const struct path_point *p, double *c, double *d)
 {
-	double std = p->sigma_data, r = hypot(p->sigma, std * p->alpha);
+	double std = p->sigma_data, r = same_hypot(p->sigma, std * p->alpha);
 
 	*c = p->sigma / (std * r);
 	*d = -std * p->alpha / r;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/named.h"
+#include "core/samemath.h"
 
 /* Name on the command line, how many numbers follow it, name in config.json, steps, first and last beta. Stable Diffusion uses scaled-linear. */
 #define PATH_LIST(ROW) \
@@ -74,7 +75,7 @@ static double weigh_edm(const struct path_point *p, double by)
 /* e^b sigmoid(l - b) = 1 / (e^-l + e^-b), and half of dl/dt = alpha'/alpha - sigma'/sigma. */
 static double weigh_sigmoid(const struct path_point *p, double b)
 {
-	return (p->dsigma / p->sigma - p->dalpha / p->alpha) * p->alpha * p->alpha / (p->sigma * p->sigma + exp(-b) * p->alpha * p->alpha);
+	return (p->dsigma / p->sigma - p->dalpha / p->alpha) * p->alpha * p->alpha / (p->sigma * p->sigma + same_exp(-b) * p->alpha * p->alpha);
 }
 
 #define EDGES WEIGHTING_EDGE, 1 - WEIGHTING_EDGE
@@ -166,7 +167,7 @@ static double time_uniform(const struct time_law *law, const struct path *path, 
 
 static double time_logit_normal(const struct time_law *law, const struct path *path, const struct draw *d)
 {
-	double t = 1 / (1 + exp(-(law->mean + law->std * draw_normal(d))));
+	double t = 1 / (1 + same_exp(-(law->mean + law->std * draw_normal(d))));
 
 	(void)path;
 	return fmin(t, 1 - 0x1p-24);
@@ -203,7 +204,7 @@ static double uniform_within(const struct time_law *law, const struct time_range
 
 static double normal_below(double z)
 {
-	return .5 * erfc(-z * .70710678118654752440);
+	return .5 * same_erfc(-z * .70710678118654752440);
 }
 
 enum { NORMAL_FAR = 40 }; /* beyond so many deviations the probability is 0 in double precision */
@@ -254,7 +255,7 @@ static struct ends normal_ends(const struct time_law *law, const struct time_ran
 static double logit(const struct path *path, double t)
 {
 	(void)path;
-	return log(t / (1 - t));
+	return same_log(t / (1 - t));
 }
 
 static double log_ratio(const struct path *path, double t)
@@ -265,7 +266,7 @@ static double log_ratio(const struct path *path, double t)
 static double logit_normal_within(const struct time_law *law, const struct time_range *r, const struct path *path, const struct draw *d)
 {
 	struct ends s = normal_ends(law, r, path, logit);
-	double t = 1 / (1 + exp(-(law->mean + law->std * normal_within(s.a, s.b, draw_uniform(d)))));
+	double t = 1 / (1 + same_exp(-(law->mean + law->std * normal_within(s.a, s.b, draw_uniform(d)))));
 
 	return fmin(t, 1 - 0x1p-24);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/samemath.h"
 #include "net/betas.h"
 
 struct path_point path_at(const struct path *p, double t)
@@ -22,13 +23,13 @@ double path_time(const struct path *p, double logsnr)
 static struct path_point linear_at(const struct path *path, double t)
 {
 	(void)path;
-	return (struct path_point){.alpha = 1 - t, .sigma = t, .dalpha = -1, .dsigma = 1, .logsnr = 2 * (log1p(-t) - log(t))};
+	return (struct path_point){.alpha = 1 - t, .sigma = t, .dalpha = -1, .dsigma = 1, .logsnr = 2 * (same_log1p(-t) - same_log(t))};
 }
 
 static double linear_time(const struct path *path, double logsnr)
 {
 	(void)path;
-	return 1 / (1 + exp(.5 * logsnr));
+	return 1 / (1 + same_exp(.5 * logsnr));
 }
 
 const struct path path_linear = {"linear", 0, 1, linear_at, linear_time, 0, SIGMA_DATA_USUAL};
@@ -40,24 +41,24 @@ const struct path path_linear = {"linear", 0, 1, linear_at, linear_time, 0, SIGM
 /* 1 - alpha^2 as a product of sines, because the difference of squares would lose sigma's digits near t = 0. */
 static struct path_point cosine_at(const struct path *path, double t)
 {
-	double a = (t + COSINE_OFFSET) * COSINE_RATE, c0 = cos(COSINE_START);
+	double a = (t + COSINE_OFFSET) * COSINE_RATE, c0 = same_cos(COSINE_START);
 	struct path_point p;
 
 	(void)path;
-	p.alpha = fmax(cos(a), 0) / c0;
-	p.sigma = sqrt(fmax(sin(a - COSINE_START), 0) * sin(a + COSINE_START)) / c0;
-	p.dalpha = -sin(a) * COSINE_RATE / c0;
+	p.alpha = fmax(same_cos(a), 0) / c0;
+	p.sigma = sqrt(fmax(same_sin(a - COSINE_START), 0) * same_sin(a + COSINE_START)) / c0;
+	p.dalpha = -same_sin(a) * COSINE_RATE / c0;
 	p.dsigma = -p.alpha * p.dalpha / p.sigma;
-	p.logsnr = 2 * (log(p.alpha) - log(p.sigma));
+	p.logsnr = 2 * (same_log(p.alpha) - same_log(p.sigma));
 	return p;
 }
 
 static double cosine_time(const struct path *path, double logsnr)
 {
-	double alpha = sqrt(1 / (1 + exp(-logsnr)));
+	double alpha = sqrt(1 / (1 + same_exp(-logsnr)));
 
 	(void)path;
-	return fmin(fmax(acos(alpha * cos(COSINE_START)) / COSINE_RATE - COSINE_OFFSET, 0), 1);
+	return fmin(fmax(same_acos(alpha * same_cos(COSINE_START)) / COSINE_RATE - COSINE_OFFSET, 0), 1);
 }
 
 const struct path path_cosine = {"cosine", .001, .999, cosine_at, cosine_time, 1, SIGMA_DATA_USUAL};
@@ -67,19 +68,19 @@ const struct path path_cosine = {"cosine", .001, .999, cosine_at, cosine_time, 1
 /* alpha as a sine, because the cosine near a quarter turn would lose its digits near t = 1. */
 static struct path_point gvp_at(const struct path *path, double t)
 {
-	struct path_point p = {.alpha = sin(QUARTER_TURN * (1 - t)), .sigma = sin(QUARTER_TURN * t)};
+	struct path_point p = {.alpha = same_sin(QUARTER_TURN * (1 - t)), .sigma = same_sin(QUARTER_TURN * t)};
 
 	(void)path;
 	p.dalpha = -QUARTER_TURN * p.sigma;
 	p.dsigma = QUARTER_TURN * p.alpha;
-	p.logsnr = 2 * (log(p.alpha) - log(p.sigma));
+	p.logsnr = 2 * (same_log(p.alpha) - same_log(p.sigma));
 	return p;
 }
 
 static double gvp_time(const struct path *path, double logsnr)
 {
 	(void)path;
-	return atan(exp(-.5 * logsnr)) / QUARTER_TURN;
+	return same_atan(same_exp(-.5 * logsnr)) / QUARTER_TURN;
 }
 
 const struct path path_gvp = {"gvp", 0, 1, gvp_at, gvp_time, 1, SIGMA_DATA_USUAL};

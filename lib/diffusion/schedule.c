@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/samemath.h"
 
 static const struct schedule *of_path(const struct path *p)
 {
@@ -38,8 +39,8 @@ static struct path_point table_at(const struct path *path, double t)
 		slope = s->logsnr[i + 1] - s->logsnr[i];
 		p.logsnr = s->logsnr[i] + (k - (double)i) * slope;
 	}
-	p.alpha = sqrt(1 / (1 + exp(-p.logsnr)));
-	p.sigma = sqrt(1 / (1 + exp(p.logsnr)));
+	p.alpha = sqrt(1 / (1 + same_exp(-p.logsnr)));
+	p.sigma = sqrt(1 / (1 + same_exp(p.logsnr)));
 	slope *= .5 * s->unit * p.alpha * p.sigma;
 	p.dalpha = slope * p.sigma;
 	p.dsigma = -slope * p.alpha;
@@ -67,7 +68,7 @@ static double table_time(const struct path *path, double logsnr)
 
 static double cosine_abar(double t)
 {
-	double a = cos((t + .008) / 1.008 * 1.5707963267948966);
+	double a = same_cos((t + .008) / 1.008 * 1.5707963267948966);
 
 	return a * a;
 }
@@ -95,11 +96,11 @@ static void fill(struct schedule *s, const char *path, const struct betas *b, co
 	for (int64_t k = 0; k < s->steps; k++) {
 		if (formula) {
 			s->logsnr[k] = path_at(formula, schedule_time(s, (double)k)).logsnr;
-			s->abar[k] = 1 / (1 + exp(-s->logsnr[k]));
+			s->abar[k] = 1 / (1 + same_exp(-s->logsnr[k]));
 			continue;
 		}
 		s->abar[k] = abar *= 1 - beta_of(path, b, k);
-		s->logsnr[k] = log(abar) - log1p(-abar);
+		s->logsnr[k] = same_log(abar) - same_log1p(-abar);
 	}
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/samemath.h"
 
 #ifndef M_PI
 #define M_PI 3.14159265358979323846
@@ -35,7 +36,7 @@ static double hamming(double x)
 	if (x >= 1.0)
 		return 0.0;
 	x = x * M_PI;
-	return sin(x) / x * (0.54f + 0.46f * cos(x));
+	return same_sin(x) / x * (0.54f + 0.46f * same_cos(x));
 }
 
 /* Keys (1981), a = -0.5. */
@@ -56,7 +57,7 @@ static double sinc(double x)
 	if (x == 0.0)
 		return 1.0;
 	x = x * M_PI;
-	return sin(x) / x;
+	return same_sin(x) / x;
 }
 
 static double lanczos(double x)

@@ -246,7 +246,7 @@ int audit_run(const struct audit_options *o, struct err *e)
 		check_checkpoints(&a);
 		check_results(&a);
 		check_shards(&a);
-		if (!first.code && o->replay && audit_replay(&a, &why))
+		if (!first.code && (o->replay || o->trace) && audit_replay(&a, &why))
 			fail(&a, "replay", &why);
 	}
 	chain_file_release(&a.chain);

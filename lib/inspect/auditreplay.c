@@ -13,6 +13,7 @@
 #include "file/fileio.h"
 #include "file/safetensors.h"
 #include "inspect/auditimpl.h"
+#include "inspect/trace.h"
 #include "net/model.h"
 #include "train/chain.h"
 #include "train/state.h"
@@ -24,29 +25,36 @@ struct replaying {
 	int64_t base;     /* the step to begin at */
 	int first;        /* the first line to be written again */
 	int next;         /* the line expected next */
-	int same, other;  /* lines that agree; that another build or processor computed */
+	int same, other;  /* lines that agree; that another version or processor computed */
 	double sum[2];    /* of the losses of the latter, as recorded and as they come out here */
 	char *dir;        /* the new run: scratch/run */
 	struct err why;   /* the first difference */
+	struct trace trace;
 };
 
 static int parse_range(struct replaying *r, struct err *e)
 {
 	const struct chain_file *c = &r->a->chain;
 	int64_t last = c->v[c->n - 1].step;
-	const char *text = r->a->o->replay, *dots = strstr(text, "..");
+	const char *text = r->a->o->replay ? r->a->o->replay : "all", *dots = strstr(text, "..");
 	char *from = dots ? mem_strndup(text, (size_t)(dots - text)) : NULL;
 	int bad = strcmp(text, "all") != 0;
 
 	r->from = 0;
 	r->to = last;
+	if (r->a->o->trace) {
+		r->from = r->a->o->trace - 1;
+		r->to = r->a->o->trace;
+		bad = r->a->o->trace < 1;
+	}
 	if (dots)
 		bad = parse_i64(from, 0, INT64_MAX, &r->from) || parse_i64(dots + 2, 1, INT64_MAX, &r->to) || r->from >= r->to;
 	mem_free(from);
 	if (bad)
 		return err_set(e, ERR_USAGE, "--replay: '%s' is neither all nor A..B with steps A < B", text);
 	if (r->to > last)
-		return err_set(e, ERR_USAGE, "--replay: the chain ends at step %" PRId64 ", before %" PRId64, last, r->to);
+		return err_set(e, ERR_USAGE, "%s: the chain ends at step %" PRId64 ", before %" PRId64, r->a->o->trace ? "--trace" : "--replay", last,
+		               r->to);
 	return 0;
 }
 
@@ -241,16 +249,35 @@ static int differs(const json_t *a, const json_t *b, const char *key)
 	return !v != !w || (v && !json_equal(v, w));
 }
 
-/* Whether two lines say the same; what follows from the line before and from the text itself does not count. */
+/* The first line of "build" is the version. */
+static int same_version(const json_t *a, const json_t *b)
+{
+	const char *x = json_string_value(json_object_get(a, "build")), *y = json_string_value(json_object_get(b, "build"));
+
+	return x && y && strcspn(x, "\n") == strcspn(y, "\n") && !strncmp(x, y, strcspn(x, "\n"));
+}
+
+/* Whether the two lines must agree to the bit: computed by the same build on the same processor, or where neither matters. */
+static int must_agree(const json_t *a, const json_t *b)
+{
+	if (differs(a, b, "precision") || differs(a, b, "portable"))
+		return 0;
+	if (json_is_true(json_object_get(a, "portable")))
+		return same_version(a, b);
+	return !differs(a, b, "machine") && !differs(a, b, "build");
+}
+
+/* Whether two lines say the same; what follows from the line before and from the text itself, and who computed it, does not count. */
 static int same_line(const json_t *a, const json_t *b)
 {
+	static const char *const apart[] = {"prev", "seal", "machine", "build"};
 	json_t *x = json_copy((json_t *)(uintptr_t)a), *y = json_copy((json_t *)(uintptr_t)b);
 	int same;
 
-	json_object_del(x, "prev");
-	json_object_del(y, "prev");
-	json_object_del(x, "seal");
-	json_object_del(y, "seal");
+	for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+		json_object_del(x, apart[i]);
+		json_object_del(y, apart[i]);
+	}
 	same = json_equal(x, y);
 	json_decref(x);
 	json_decref(y);
@@ -318,7 +345,7 @@ static void explain(struct replaying *r, const struct chain_line *want, const js
 	str_release(&s);
 }
 
-/* A line that another build or processor computed: the same samples; its losses count for the mean of the part. */
+/* A line that another version or processor computed: the same samples; its losses count for the mean of the part. */
 static void compare_loosely(struct replaying *r, const struct chain_line *want, const json_t *is)
 {
 	r->other++;
@@ -339,7 +366,7 @@ static void compare_line(void *arg, const char *text)
 		goto out;
 	if (same_line(want->o, is))
 		r->same++;
-	else if (!want->describes && (differs(want->o, is, "machine") || differs(want->o, is, "build") || differs(want->o, is, "precision")))
+	else if (!want->describes && !must_agree(want->o, is))
 		compare_loosely(r, want, is);
 	else
 		explain(r, want, is, &r->why);
@@ -389,22 +416,21 @@ static void tell_warning(void *arg, const char *line)
 	audit_tell(arg, "replay", "open", "%s", line);
 }
 
-/* Of a part that another build or processor computed. */
+/* Of a part that another version or processor computed. */
 static int compare_losses(struct replaying *r, struct err *e)
 {
 	double x = r->sum[0], y = r->sum[1], gap = x == y ? 0 : fabs(x - y) / fmax(fabs(x), fabs(y));
 
 	if (!(gap <= AUDIT_LOSS_BOUND))
 		return err_set(e, ERR_DATA,
-		               "%s: another build or processor computed steps %" PRId64 " to %" PRId64
+		               "%s: another version or processor computed steps %" PRId64 " to %" PRId64
 		               ", and their mean loss is %.2g times apart from the one here, more than %g",
 		               r->a->chain.path, r->base, r->how.until, gap, AUDIT_LOSS_BOUND);
-	audit_tell(
-	    r->a, "replay", "near",
-	    "steps %" PRId64 " to %" PRId64
-	    ": another build or processor computed %d of the lines, so that hashes cannot agree; the samples are the same, and the mean losses %.2g "
-	    "apart (bound %g)",
-	    r->base, r->how.until, r->other, gap, AUDIT_LOSS_BOUND);
+	audit_tell(r->a, "replay", "near",
+	           "steps %" PRId64 " to %" PRId64 ": another version or processor computed %d of the lines, so that hashes cannot agree; the "
+	           "samples are the same, and the mean losses %.2g "
+	           "apart (bound %g)",
+	           r->base, r->how.until, r->other, gap, AUDIT_LOSS_BOUND);
 	return 0;
 }
 
@@ -427,6 +453,56 @@ static int repeat(struct replaying *r, const struct train_options *o, struct err
 	return 0;
 }
 
+/* ---- tracing ---- */
+
+static void take_node(void *arg, const struct tape_event *v)
+{
+	struct replaying *r = arg;
+
+	trace_node(&r->trace, v);
+}
+
+/* The hook of a traced replay: the state after the step. Of the lines before it, which a run from step 0 begins with, nothing is kept. */
+static void take_line(void *arg, const char *text)
+{
+	struct replaying *r = arg;
+	json_t *o = json_loads(text, 0, NULL);
+
+	if (json_integer_value(json_object_get(o, "step")) == r->how.traced)
+		trace_after(&r->trace, chain_file_run(&r->a->chain, r->first), o);
+	json_decref(o);
+}
+
+/* End at the traced step, where the chain may have no line. */
+static void choose_traced(struct replaying *r, int64_t *lines)
+{
+	r->how.traced = r->how.until = lines[0] = r->a->o->trace;
+	r->how.line_count = 1;
+	r->how.save_count = 0;
+	r->how.node = take_node;
+	r->how.line = take_line;
+	trace_begin(&r->trace, r->how.traced);
+}
+
+static int write_trace(struct replaying *r, const struct train_options *o, struct err *e)
+{
+	struct train_hooks hooks = {.warn = tell_warning, .arg = r->a, .stop = r->a->o->stop};
+	struct err end = {0};
+	const char *text;
+
+	if (!r->a->o->device->host)
+		return err_set(e, ERR_USAGE, "--trace: reads what nodes compute from the memory of a CPU: --device cpu");
+	if (train_run(o, r->a->o->device, &hooks, &end) && end.code != ERR_AGAIN)
+		return err_set(e, end.code, "%s", end.msg);
+	if (!r->trace.nodes)
+		return err_set(e, ERR_AGAIN, "the replay was interrupted");
+	text = str_text(&r->trace.text);
+	if (commit_bytes(r->a->o->trace_to, text, strlen(text), e))
+		return -1;
+	audit_tell(r->a, "trace", "ok", "step %" PRId64 ": %d nodes written to %s", r->how.traced, r->trace.nodes, r->a->o->trace_to);
+	return 0;
+}
+
 int audit_replay(struct audit *a, struct err *e)
 {
 	struct replaying r = {.a = a, .how = {.line = compare_line, .arg = &r}};
@@ -441,9 +517,11 @@ int audit_replay(struct audit *a, struct err *e)
 	r.next = r.first;
 	r.how.lines = lines;
 	r.how.saves = saves;
+	if (a->o->trace)
+		choose_traced(&r, lines);
 	if (find_options(&r, chain_file_run(&a->chain, r.first), &o, e) || prepare_folder(&r, e))
 		goto out;
-	rc = repeat(&r, &o, e);
+	rc = a->o->trace ? write_trace(&r, &o, e) : repeat(&r, &o, e);
 	if (dir_remove(r.dir, rc ? NULL : e))
 		rc = -1;
 	dir_unmake(a->o->scratch, there);
@@ -451,5 +529,6 @@ out:
 	mem_free(lines);
 	mem_free(saves);
 	mem_free(r.dir);
+	str_release(&r.trace.text);
 	return rc;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/samemath.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"
@@ -204,7 +205,7 @@ static int last_is_taken(const struct adoption *a)
 
 static double silu(double x)
 {
-	return x / (1 + exp(-x));
+	return x / (1 + same_exp(-x));
 }
 
 /* out = W x + b, W (rows, n). */
@@ -240,10 +241,10 @@ static void meeting(const struct adoption *a, double *h)
 	double wave[WAVES], *mid = mem_alloc((size_t)n * sizeof *mid), t = a->to->time_scale * MEETING;
 
 	for (int i = 0; i < WAVES / 2; i++) {
-		double angle = t * pow(10000, -i / (WAVES / 2 - trunk_config(a->to)->time_shift));
+		double angle = t * same_pow(10000, -i / (WAVES / 2 - trunk_config(a->to)->time_shift));
 
-		wave[i] = cos(angle);
-		wave[WAVES / 2 + i] = sin(angle);
+		wave[i] = same_cos(angle);
+		wave[WAVES / 2 + i] = same_sin(angle);
 	}
 	apply(mid, ours(a, "t_embedder.mlp.0.weight"), ours(a, "t_embedder.mlp.0.bias"), wave, n, WAVES);
 	for (int64_t i = 0; i < n; i++)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "core/samemath.h"
 #include "tape/ops.h"
 
 enum { HALF_FREQUENCIES = 128 }; /* frequencies of layer_timestep */
@@ -26,14 +27,14 @@ static void positions_fill(float *out, const int64_t *shape, double scale)
 
 	for (int64_t i = 0; i < tokens; i++)
 		for (int64_t k = 0; k < quarter; k++) {
-			double omega = scale * pow(10000, -(double)k / (double)quarter), col = (double)(i % side) * omega,
+			double omega = scale * same_pow(10000, -(double)k / (double)quarter), col = (double)(i % side) * omega,
 			       row = (double)(i / side) * omega;
 			float *o = out + i * hidden;
 
-			o[k] = (float)sin(col);
-			o[quarter + k] = (float)cos(col);
-			o[2 * quarter + k] = (float)sin(row);
-			o[3 * quarter + k] = (float)cos(row);
+			o[k] = (float)same_sin(col);
+			o[quarter + k] = (float)same_cos(col);
+			o[2 * quarter + k] = (float)same_sin(row);
+			o[3 * quarter + k] = (float)same_cos(row);
 		}
 }
 
@@ -51,7 +52,7 @@ struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x)
 
 struct tensor *trunk_time(const struct trunk *k, struct tensor *time)
 {
-	return layer_timestep(&k->l, time, k->names->time, k->c->hidden, pow(10000, HALF_FREQUENCIES / (HALF_FREQUENCIES - k->c->time_shift)),
+	return layer_timestep(&k->l, time, k->names->time, k->c->hidden, same_pow(10000, HALF_FREQUENCIES / (HALF_FREQUENCIES - k->c->time_shift)),
 	                      k->net->time_scale);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/jsonio.h"
+#include "core/samemath.h"
 #include "core/str.h"
 #include "net/diffusers.h"
 #include "net/layers.h"
@@ -80,7 +81,7 @@ static struct tensor *embed(const struct unet *u, const struct net_input *in)
 	const struct layers *l = &u->l;
 	int64_t width = u->c->width[0], half = width / 2, wide = 4 * width;
 	int64_t table[2] = {u->net->classes + (u->net->class_dropout > 0), wide};
-	double period = pow(10000, (double)half / ((double)half - u->c->frequency_shift));
+	double period = same_pow(10000, (double)half / ((double)half - u->c->frequency_shift));
 	struct tensor *h = op_timestep(l->t, in->time, width, period, u->net->time_scale), *part[2];
 
 	if (!u->c->cosines_first) {

@@ -85,6 +85,8 @@ struct tape {
 	struct replay *replay;
 	int replays;
 	int64_t runs;
+	void (*watch)(void *arg, const struct tape_event *v);
+	void *watch_arg;
 	void *hop;    /* event between nodes of different streams */
 	void **timer; /* (nnodes + 1); NULL until a run is profiled on a device with timers */
 };

@@ -144,6 +144,33 @@ static double node_flops(const struct node *n, const struct op_call *c)
 	return def->flops ? def->flops(c) : 0;
 }
 
+void tape_watch(struct tape *t, void (*watch)(void *arg, const struct tape_event *v), void *arg)
+{
+	t->watch = watch;
+	t->watch_arg = arg;
+}
+
+static const char *param_name(const struct tape *t, const struct tensor *x)
+{
+	int64_t off = 0;
+	const struct storage *s = x ? storage_end(x->st, &off) : NULL;
+
+	return s && (s->kind == STORE_PARAM || s->kind == STORE_GRAD) ? t->params->v[s->param].name : NULL;
+}
+
+static void tell_watch(const struct tape *t, const struct node *n, const struct op_call *c, int after)
+{
+	struct tape_event v = {.op = n->op, .call = c, .after = after};
+
+	if (!t->watch)
+		return;
+	for (int j = 0; j < n->nin; j++)
+		v.in[j] = param_name(t, n->in[j]);
+	for (int k = 0; k < n->nout; k++)
+		v.out[k] = param_name(t, n->out[k]);
+	t->watch(t->watch_arg, &v);
+}
+
 static void run_node(struct tape *t, int i, int64_t samples)
 {
 	const struct node *n = &t->node[i];
@@ -151,6 +178,7 @@ static void run_node(struct tape *t, int i, int64_t samples)
 	struct op_call c;
 
 	node_call(t, n, samples, &c);
+	tell_watch(t, n, &c, 0);
 	if (d->profile && d->timer_new) {
 		d->timer_record(d, t->timer[i], n->stream);
 		d->kernel[n->op]->run(&c);
@@ -159,6 +187,7 @@ static void run_node(struct tape *t, int i, int64_t samples)
 	} else {
 		d->kernel[n->op]->run(&c);
 	}
+	tell_watch(t, n, &c, 1);
 	if (n->then)
 		n->then(n->then_arg, d, n->stream);
 }

@@ -105,6 +105,17 @@ void tape_stream(struct tape *t, int stream);
  * nodes. */
 void tape_then(struct tape *t, int node, void (*then)(void *arg, struct device *d, int stream), void *arg);
 
+/* A node about to run (after: 0), or that has just run (1). */
+struct tape_event {
+	enum op op;
+	const struct op_call *call;
+	const char *in[OP_IN], *out[OP_OUT]; /* names of the parameters among the inputs, and of those whose gradients are outputs; else NULL */
+	int after;
+};
+
+/* Call watch(arg, event) before and after each node of the following runs; NULL: no longer. On a device whose memory is host memory. */
+void tape_watch(struct tape *t, void (*watch)(void *arg, const struct tape_event *v), void *arg);
+
 struct plan_options {
 	int no_reuse;     /* every intermediate has memory of its own */
 	int poison;       /* fill the arena with NaN before a run and each value's memory after its last use */

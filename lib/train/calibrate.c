@@ -7,6 +7,7 @@
 
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/samemath.h"
 #include "core/str.h"
 #include "train/tally.h"
 #include "train/trainlog.h"
@@ -22,13 +23,13 @@ static double log_sum(const float *z, int64_t k, double b, double *mean)
 	for (int64_t i = 1; i < k; i++)
 		top = fmax(top, z[i]);
 	for (int64_t i = 0; i < k; i++) {
-		double p = exp(b * (z[i] - top));
+		double p = same_exp(b * (z[i] - top));
 
 		sum += p;
 		dot += p * z[i];
 	}
 	*mean = dot / sum;
-	return b * top + log(sum);
+	return b * top + same_log(sum);
 }
 
 /* The derivative of the summed cross-entropy with respect to b = 1 / temperature: SUM s E_softmax[z] - <target, z>. */
@@ -50,14 +51,14 @@ static double slope(const float *logits, const float *targets, int64_t n, int64_
 /* The cross-entropy is convex in b, so its slope changes sign once. */
 double calibrate_temperature(const float *logits, const float *targets, int64_t n, int64_t k)
 {
-	double lo = log(CALIBRATE_LEAST), hi = log(CALIBRATE_MOST);
+	double lo = same_log(CALIBRATE_LEAST), hi = same_log(CALIBRATE_MOST);
 
 	for (int i = 0; i < HALVINGS; i++) {
 		double mid = (lo + hi) / 2;
 
-		*(slope(logits, targets, n, k, exp(-mid)) > 0 ? &lo : &hi) = mid;
+		*(slope(logits, targets, n, k, same_exp(-mid)) > 0 ? &lo : &hi) = mid;
 	}
-	return exp((lo + hi) / 2);
+	return same_exp((lo + hi) / 2);
 }
 
 /* The held-out states of a fit. */
@@ -104,7 +105,7 @@ static struct tally score(const struct states *y, double temperature)
 /* Whether the search for a temperature ended at this bound. */
 static int is_at(double temperature, double bound)
 {
-	return fabs(log(temperature / bound)) < 1e-9;
+	return fabs(same_log(temperature / bound)) < 1e-9;
 }
 
 static void tell(struct trainer *r, const struct states *y, double temperature)

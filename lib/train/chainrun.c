@@ -97,6 +97,7 @@ int chain_line(struct trainer *r, struct err *e)
 	json_object_set_new(o, "machine", json_string(machine));
 	json_object_set_new(o, "precision", json_string(precision_names[r->o->precision]));
 	json_object_set_new(o, "build", json_string(DDM_VERSION "\n" DDM_BUILD));
+	json_object_set_new(o, "portable", json_boolean(device_portable(r->device, r->o->precision)));
 	mem_free(machine);
 	add(r, o);
 	return 0;

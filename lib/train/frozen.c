@@ -8,6 +8,7 @@
 
 #include "core/mem.h"
 #include "core/named.h"
+#include "core/samemath.h"
 #include "core/str.h"
 #include "diffusion/ensemble.h"
 
@@ -52,9 +53,9 @@ int target_of(const struct router_target *t, const double *gram, int k, float *o
 	switch (t->kind) {
 	case TARGET_ERROR:
 		for (int i = 0; i < k; i++)
-			sum += exp((gram[best * k + best] - gram[i * k + i]) / t->temperature);
+			sum += same_exp((gram[best * k + best] - gram[i * k + i]) / t->temperature);
 		for (int i = 0; i < k; i++)
-			out[i] = (float)(exp((gram[best * k + best] - gram[i * k + i]) / t->temperature) / sum);
+			out[i] = (float)(same_exp((gram[best * k + best] - gram[i * k + i]) / t->temperature) / sum);
 		break;
 	case TARGET_REGRET:
 		for (int i = 0; i < k; i++)

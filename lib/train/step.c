@@ -172,15 +172,21 @@ static int next_batch(struct trainer *r, struct batch *b, struct err *e)
 /* One step. -1 only if the data cannot be read, the device is lost or training has diverged. */
 static int step(struct trainer *r, struct err *e)
 {
+	const struct train_replay *p = r->o->replay;
 	struct batch b;
 	double t0 = clock_seconds();
+	int failed;
 
 	if (next_batch(r, &b, e))
 		return -1;
 	name_nonfinite(r, &b);
 	chain_take_batch(r, &b);
 	r->data_s += clock_seconds() - t0;
-	if (batch_gradient(r, &b, e))
+	if (p && p->traced == r->state.step + 1)
+		tape_watch(r->loss.tape, p->node, p->arg);
+	failed = batch_gradient(r, &b, e);
+	tape_watch(r->loss.tape, NULL, NULL);
+	if (failed)
 		return -1;
 	t0 = clock_seconds();
 	watchdog_phase(&r->watchdog, "the writing of a checkpoint");

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/jsonio.h"
+#include "core/samemath.h"
 
 int time_losses_add(struct time_losses *y, double t, double loss)
 {
@@ -34,7 +35,7 @@ void tally_add(struct tally *y, double t, const float *logits, int64_t k, int32_
 		if (logits[i] > logits[best])
 			best = (int)i;
 	for (int64_t i = 0; i < k; i++)
-		sum += exp((double)logits[i] - (double)logits[best]);
+		sum += same_exp((double)logits[i] - (double)logits[best]);
 	p = sum >= 1 ? 1 / sum : 0; /* the logits of a diverged network may be NaN */
 	c = (int)(p * TALLY_BINS);
 	c = c < TALLY_BINS ? c : TALLY_BINS - 1;

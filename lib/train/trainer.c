@@ -297,9 +297,8 @@ static int begin_loader(struct trainer *r, struct err *e)
 	                           .from = comm_rank(r->o->comm) * r->parts * r->part,
 	                           .count = r->parts * r->part,
 	                           .ahead = pool_threads(r->device->pool) > 1 ? LOADER_AHEAD : 0};
-	double half = r->o->ema_half_life ? r->o->ema_half_life : (double)r->steps / 20;
 
-	r->ema_decay = half > 0 ? exp2(-1 / half) : 0;
+	r->ema_decay = ema_decay_of(r->o, r->steps);
 	r->loader = loader_new(r->data, &l, e);
 	return r->loader ? 0 : -1;
 }

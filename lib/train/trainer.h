@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/option.h"
 #include "file/stamp.h"
+#include "tape/tape.h"
 #include "train/frozen.h"
 #include "train/noised.h"
 
@@ -39,6 +40,8 @@ struct train_replay {
 	int line_count, save_count;
 	int64_t until;                             /* end after this step, with ERR_AGAIN unless it is the last; the hook may lower it */
 	void (*line)(void *arg, const char *text); /* called with each line of the chain */
+	int64_t traced;                            /* the step whose nodes are watched (tape_watch), on a CPU; 0: none */
+	void (*node)(void *arg, const struct tape_event *v);
 	void *arg;
 };
 
@@ -183,5 +186,7 @@ int train_run(const struct train_options *o, struct device *device, const struct
 
 /* Learning rate of step s in 0 .. steps - 1. */
 double schedule_rate(const struct train_options *o, int64_t steps, int64_t s);
+/* Share of the average of the weights that a step keeps; 0: there is none, or the average is the weights. */
+double ema_decay_of(const struct train_options *o, int64_t steps);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/samemath.h"
 #include "data/clusterarg.h"
 #include "data/dataset.h"
 #include "data/operand.h"
@@ -56,7 +57,7 @@ static const struct family *family_of(const struct net_config *c, double *width)
 
 static double rounded(double x, int digits)
 {
-	double unit = pow(10, floor(log10(x)) - digits + 1);
+	double unit = same_pow(10, floor(same_log(x) * .43429448190325182765) - digits + 1);
 
 	return round(x / unit) * unit;
 }
@@ -69,8 +70,8 @@ double usual_rate(const struct net_config *c)
 
 	if (!f)
 		return least;
-	power = log(f->measured.rate / f->published.rate) / log(f->published.width / f->measured.width);
-	return fmin(most, rounded(f->published.rate * pow(f->published.width / width, power), 2));
+	power = same_log(f->measured.rate / f->published.rate) / same_log(f->published.width / f->measured.width);
+	return fmin(most, rounded(f->published.rate * same_pow(f->published.width / width, power), 2));
 }
 
 enum optimizer_kind usual_optimizer(const struct net_config *c)

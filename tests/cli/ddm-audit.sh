@@ -203,13 +203,24 @@ check "a changed checkpoint between two lines" ddm-audit bad s
 check_exit_any 65 "a replay past it finds it" $replay all
 check_err "by its files" 'step-00000015: the replay comes to another checkpoint'
 
-# Another processor: hashes cannot agree, losses can.
+# Another processor or build of this version computes the same bits.
+bare 'for o in v[1:]: o["machine"] = "another"; o["build"] = o["build"].split("\n")[0] + "\ncompiler: another"'
+check "a run of another processor and build" $replay all
+check_grep "is the same" '^replay	ok	steps 0 to 40 come out the same: lines 6' "$OUT"
 bare 'for o in v[1:]: o["machine"] = "another"; o["hashes"]["weights.safetensors"]["sha256"] = "2" * 64'
-check "a run of another processor" $replay all
-check_grep "is near" '^replay	near	steps 0 to 40: another build or processor computed 5 of the lines' "$OUT"
+check_exit_any 65 "so a difference is none of the processor" $replay all
+check_err "and is told" 'chain.jsonl:2: step 0 comes out otherwise'
+
+# Another version, or a GPU: hashes cannot agree, losses can.
+bare 'for o in v[1:]: o["build"] = "another"; o["hashes"]["weights.safetensors"]["sha256"] = "2" * 64'
+check "a run of another version" $replay all
+check_grep "is near" '^replay	near	steps 0 to 40: another version or processor computed 5 of the lines' "$OUT"
+bare 'for o in v[1:]: o["machine"] = "another"; o["portable"] = False; o["hashes"]["weights.safetensors"]["sha256"] = "2" * 64'
+check "a run of a GPU" $replay all
+check_grep "is near, too" '^replay	near	steps 0 to 40: another version or processor computed 5 of the lines' "$OUT"
 bare 'for o in v[1:]: o["build"] = "another"; o["loss_sum"] = (float.fromhex(o["loss_sum"]) * .8).hex()'
 check_exit_any 65 "with losses that are too good" $replay all
-check_err "is not" 'another build or processor computed steps 0 to 40, and their mean loss is 0.2 times apart'
+check_err "is not" 'another version or processor computed steps 0 to 40, and their mean loss is 0.2 times apart'
 bare 'for o in v[1:]: o["build"] = "another"; o["keys"] = "3" * 64'
 check_exit_any 65 "or with other samples" $replay all
 

@@ -16,8 +16,9 @@
 #include "core/shortfloat.h"
 #include "core/str.h"
 #include "kernels/cudnn.h"
+#include "kernels/flavour.h"
 
-extern const struct kernel kernel_attention_cuda, kernel_attention_grad_cuda, kernel_attention_f32, kernel_attention_grad_f32;
+extern const struct kernel kernel_attention_cuda, kernel_attention_grad_cuda;
 
 static struct device *gpu;
 
@@ -135,7 +136,7 @@ static void shape_test(const int64_t shape[4], int ran[2])
 	struct pass want = pass_new(DT_F32, shape);
 	int64_t n = want.samples * want.tokens * want.row;
 
-	pass_run(&want, &kernel_attention_f32, &kernel_attention_grad_f32, NULL);
+	pass_run(&want, flavour_kernels()[OP_ATTENTION], flavour_kernels()[OP_ATTENTION_GRAD], NULL);
 	for (int config = 0; config <= (gpu->cudnn ? CUDNN_CONFIGS : 0); config++) {
 		struct pass got = pass_new(DT_BF16, shape), again = pass_new(DT_BF16, shape);
 		double o, grad;

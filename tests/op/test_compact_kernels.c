@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "kernels/compactrun.h"
+#include "kernels/flavour.h"
 #include "kernels/vmath.h"
 
 #if defined(__x86_64__)
@@ -75,7 +76,7 @@ static void weaves_alike(void **state)
 		for (int n = 1; n <= NR; n++) {
 			memset(want, 0xee, sizeof want);
 			memset(got, 0xee, sizeof got);
-			compact_portable.weave(want, even, odd, n);
+			flavour_compact()->weave(want, even, odd, n);
 			k[i]->weave(got, even, odd, n);
 			assert_memory_equal(got, want, sizeof want);
 		}
@@ -91,7 +92,7 @@ static void widens_alike(void **state)
 	for (int i = 0; i < K * NR; i++)
 		q[i] = (int8_t)(i * 37 % 255 - 127);
 	for (int i = 0, count = others(k); i < count; i++) {
-		compact_portable.widen(want, q, PAIRS);
+		flavour_compact()->widen(want, q, PAIRS);
 		k[i]->widen(got, q, PAIRS);
 		assert_memory_equal(got, want, sizeof want);
 	}
@@ -116,7 +117,7 @@ static void columns_alike(void **state)
 			for (int deep = K - 19; deep <= K; deep++) {
 				memset(want, 0xee, sizeof want);
 				memset(got, 0xee, sizeof got);
-				compact_portable.columns(want, x, LD, n, deep);
+				flavour_compact()->columns(want, x, LD, n, deep);
 				k[i]->columns(got, x, LD, n, deep);
 				assert_memory_equal(got, want, sizeof want);
 			}
@@ -169,7 +170,7 @@ static void tiles_alike(void **state)
 	draw(even, PAIRS * NR, 4, 0);
 	draw(odd, PAIRS * NR, 5, 0);
 	for (int p = 0; p < PAIRS; p++)
-		compact_portable.weave(panel + p * NR, even + p * NR, odd + p * NR, NR);
+		flavour_compact()->weave(panel + p * NR, even + p * NR, odd + p * NR, NR);
 	for (int i = 0, count = others(k); i < count; i++)
 		for (int across = 0; across < 2; across++)
 			for (int m = 1; m <= MR; m++)
@@ -177,7 +178,7 @@ static void tiles_alike(void **state)
 					if (k[i]->mr == COMPACT_MR_AMX)
 						multiply_in_order(across, x, m, K - odd_k, panel, want);
 					else
-						multiply(&compact_portable, across, x, m, K - odd_k, panel, want);
+						multiply(flavour_compact(), across, x, m, K - odd_k, panel, want);
 					multiply(k[i], across, x, m, K - odd_k, panel, got);
 					assert_memory_equal(got, want, (size_t)(m * NR) * sizeof *got);
 				}
@@ -203,7 +204,7 @@ enum { GAP = 3 }; /* floats between the rows of A, C and aux, and after them */
 /* Set the panels of B, bf16 or int8, and their numbers in w->columns. */
 static void draw_panels(struct whole *w)
 {
-	const struct compact_kernel *q = &compact_portable;
+	const struct compact_kernel *q = flavour_compact();
 	int64_t n = w->b.n, k = w->b.k;
 	float *b = room(k * n * 4);
 
@@ -324,7 +325,7 @@ static void tiles_are_emulated(void **state)
 		for (int i = 0; !turn && i < 2 * PAIRS * NR; i++)
 			y[i] *= 0x1p-63f;
 		for (int p = 0; p < PAIRS; p++)
-			compact_portable.weave(panel + p * NR, y + 2 * p * NR, y + (2 * p + 1) * NR, NR);
+			flavour_compact()->weave(panel + p * NR, y + 2 * p * NR, y + (2 * p + 1) * NR, NR);
 		multiply(&compact_amx_emulated, 0, x, MR, K, panel, want);
 		multiply(&compact_amx, 0, x, MR, K, panel, got);
 		for (int i = 0; i < MR * NR; i++) {

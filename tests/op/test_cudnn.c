@@ -17,9 +17,8 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "kernels/cudnnimpl.h"
+#include "kernels/flavour.h"
 #include "tests/op/fakednn.h"
-
-extern const struct kernel kernel_attention_f32, kernel_attention_grad_f32;
 
 enum { T = 9, S = 13, HEADS = 2, SAMPLES = 2, GUARD = 64 };
 
@@ -182,8 +181,8 @@ static void attend(int64_t samples, int64_t d)
 {
 	struct pass want = pass_new(DT_F32, samples, d), got = pass_new(DT_BF16, samples, d);
 
-	run(&want, &kernel_attention_f32, NULL, 0);
-	run(&want, &kernel_attention_grad_f32, NULL, 1);
+	run(&want, flavour_kernels()[OP_ATTENTION], NULL, 0);
+	run(&want, flavour_kernels()[OP_ATTENTION_GRAD], NULL, 1);
 	run(&got, &kernel_attention_cuda, &device, 0);
 	run(&got, &kernel_attention_grad_cuda, &device, 1);
 	close_to(&got, got.o, &want, want.o, O, 0x1p-7);

@@ -7,6 +7,7 @@
 
 #include "core/mem.h"
 #include "core/shortfloat.h"
+#include "kernels/flavour.h"
 #include "kernels/optimizer.h"
 
 /* clang-format off */
@@ -16,7 +17,7 @@
 	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(xent_soft) X(xent_soft_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep) \
 	X(mix) X(guide) X(convert) X(combine) X(advance)
 /* clang-format on */
-#define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
+#define X(fn) extern const struct kernel kernel_##fn##_cuda;
 KERNELS(X)
 #undef X
 
@@ -241,7 +242,7 @@ static void table_gradients(void **state)
 			index[2 * b] = s % 2 || size[1] == 1 ? (int32_t)size[1] - 1 : (int32_t)(b * b % 31 % (size[1] - 1));
 			index[2 * b + 1] = INT32_MAX;
 		}
-		grad_by(&kernel_embed_grad_f32, size, index, dy, cpu);
+		grad_by(flavour_kernels()[OP_EMBED_GRAD], size, index, dy, cpu);
 		grad_by(&kernel_embed_grad_cuda, size, index, dy, twin);
 		assert_memory_equal(twin, cpu, (size_t)bytes);
 		assert_true(s % 2 || size[1] == 1 || twin[(size[1] - 1) * (size[2] + 1)] == 0);
@@ -373,9 +374,9 @@ static void sums(void **state)
 
 		for (int64_t i = 0; i < sizes[s]; i++)
 			x[i] = (float)(i * 7 % 31 - 9);
-		assert_true(sum_by(&kernel_sumsq_cuda, x, sizes[s], NAN, 0) == sum_by(&kernel_sumsq_f32, x, sizes[s], NAN, 0));
-		assert_true(sum_by(&kernel_total_cuda, x, sizes[s], 3, 0) == sum_by(&kernel_total_f32, x, sizes[s], 3, 0));
-		assert_true(sum_by(&kernel_total_cuda, x, sizes[s], NAN, 1) == sum_by(&kernel_total_f32, x, sizes[s], NAN, 1));
+		assert_true(sum_by(&kernel_sumsq_cuda, x, sizes[s], NAN, 0) == sum_by(flavour_kernels()[OP_SUMSQ], x, sizes[s], NAN, 0));
+		assert_true(sum_by(&kernel_total_cuda, x, sizes[s], 3, 0) == sum_by(flavour_kernels()[OP_TOTAL], x, sizes[s], 3, 0));
+		assert_true(sum_by(&kernel_total_cuda, x, sizes[s], NAN, 1) == sum_by(flavour_kernels()[OP_TOTAL], x, sizes[s], NAN, 1));
 		check_chunks(x, sizes[s]);
 		for (int64_t i = 0; i < sizes[s]; i++)
 			x[i] = (float)(i * 7 % 31 - 9) / 7;
@@ -428,7 +429,7 @@ static void same_updates(const struct kernel *cpu, const struct kernel *twin)
 	for (int s = 0; s < 4; s++) {
 		for (int i = 0; i < N; i++)
 			g[i] = cosf((float)(i * (s + 1)));
-		update(a, &kernel_rates_f32, cpu, g, mask, s == 2 ? NAN : s * 400, s);
+		update(a, flavour_kernels()[OP_RATES], cpu, g, mask, s == 2 ? NAN : s * 400, s);
 		update(b, &kernel_rates_cuda, twin, g, mask, s == 2 ? NAN : s * 400, s);
 		assert_true(b->status[STATUS_UPDATES] == (s < 2 ? s + 1 : s));
 		assert_memory_equal(a->p, b->p, sizeof a->p);
@@ -450,8 +451,8 @@ static void same_updates(const struct kernel *cpu, const struct kernel *twin)
 static void optimizer(void **state)
 {
 	(void)state;
-	same_updates(&kernel_adamw_f32, &kernel_adamw_cuda);
-	same_updates(&kernel_schedule_free_f32, &kernel_schedule_free_cuda);
+	same_updates(flavour_kernels()[OP_ADAMW], &kernel_adamw_cuda);
+	same_updates(flavour_kernels()[OP_SCHEDULE_FREE], &kernel_schedule_free_cuda);
 }
 
 /* Muon's passes over a matrix whose sum of squares is `sumsq`; ends in rounded. */
@@ -478,8 +479,8 @@ static void muon_update(struct training *t, const struct kernel *const k[3], dou
 /* The second step is skipped; the third has a gradient of 0, whose norm is replaced by MUON_SMALLEST. */
 static void muon(void **state)
 {
-	static const struct kernel *const cpu[3] = {&kernel_muon_momentum_f32, &kernel_muon_unit_f32, &kernel_muon_apply_f32},
-					  *const twin[3] = {&kernel_muon_momentum_cuda, &kernel_muon_unit_cuda, &kernel_muon_apply_cuda};
+	const struct kernel *const *all = flavour_kernels(), *const cpu[3] = {all[OP_MUON_MOMENTUM], all[OP_MUON_UNIT], all[OP_MUON_APPLY]};
+	static const struct kernel *const twin[3] = {&kernel_muon_momentum_cuda, &kernel_muon_unit_cuda, &kernel_muon_apply_cuda};
 	struct training *a = mem_try(1, sizeof *a, "cpu", NULL), *b = mem_try(1, sizeof *b, "twin", NULL);
 	float *g = mem_try(N, sizeof *g, "gradient", NULL);
 	double coef[COEF_COUNT];

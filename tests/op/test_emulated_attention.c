@@ -3,14 +3,13 @@
  * Tolerances in float: products of three tf32 drop 2^-21; 1e-5 of the largest value, 2e-5 in the gradient, as on the CPU. In bfloat16 weights are
  * rounded before they are multiplied with v (2^-9 each, so at most 2^-9 of the largest value), and the result is rounded (2^-9): 2^-8 together.
  * In the gradient the rounded terms have both signs and cancel: 2^-7. */
+#include "kernels/flavour.h"
 #include "tests/op/twinattention.h"
 
 #include <string.h>
 
 #include "core/rng.h"
 #include "core/shortfloat.h"
-
-extern const struct kernel kernel_attention_f32, kernel_attention_grad_f32;
 
 /* Every width of tile and its padding, lengths near those of the tiles on both sides, rows that cannot be read in words of 16 bytes. */
 static const int64_t cases[][6] = {
@@ -169,7 +168,7 @@ static void packed_as(enum dtype type, int64_t d, int causal)
 	b.qkv = packed_new(type, d), b.o = packed_new(type, d), b.dy = packed_new(type, d), b.grad = packed_new(type, d);
 	packed_fill(&a.qkv, &b.qkv, 3, 1);
 	packed_fill(&a.dy, &b.dy, 1, 2);
-	pass(&a, &kernel_attention_f32, &kernel_attention_grad_f32, causal);
+	pass(&a, flavour_kernels()[OP_ATTENTION], flavour_kernels()[OP_ATTENTION_GRAD], causal);
 	pass(&b, &kernel_attention_cuda, &kernel_attention_grad_cuda, causal);
 	packed_near(&b.o, &a.o, 1, real ? 1e-5 : 0x1p-8);
 	packed_near(&b.grad, &a.grad, 3, real ? 2e-5 : 0x1p-7);

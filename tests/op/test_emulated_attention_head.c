@@ -2,14 +2,13 @@
  * take its place where there are more keys or less shared memory. Which of the two ran shows in the scratch: only the latter use it.
  *
  * Tolerances as in test_emulated_attention.c. */
+#include "kernels/flavour.h"
 #include "tests/op/twinattention.h"
 
 #include <string.h>
 
 #include "core/rng.h"
 #include "core/shortfloat.h"
-
-extern const struct kernel kernel_attention_f32, kernel_attention_grad_f32;
 
 /* Of the emulation; absent where the tests run on a GPU. */
 extern size_t emulated_shared_limit __attribute__((weak));
@@ -205,7 +204,7 @@ static void check(struct problem p, int whole, int small)
 	real.type = DT_F32;
 	want = pass_new(&real);
 	got = pass_new(&p);
-	pass_run(&want, &kernel_attention_f32, &kernel_attention_grad_f32, 0, p.samples);
+	pass_run(&want, flavour_kernels()[OP_ATTENTION], flavour_kernels()[OP_ATTENTION_GRAD], 0, p.samples);
 	two = pass_run(&got, &kernel_attention_cuda, &kernel_attention_grad_cuda, 0, p.samples);
 	assert_true(!&emulated_shared_limit || two == !whole);
 	close_to(&got, &want, O, f32 ? 1e-5 : 0x1p-8);

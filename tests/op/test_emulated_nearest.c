@@ -1,5 +1,6 @@
 /* NEAREST and SEGMENT_SUM of CUDA, run with tests/op/emulate.h, and of the CPU, against their definitions in double. The chosen centre is the nearest
  * within the rounding of float: 4e-6 of |x|^2 + |c|^2. */
+#include "kernels/flavour.h"
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 #include "core/rng.h"
 
 #define KERNELS(X) X(nearest) X(segment_sum)
-#define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
+#define X(fn) extern const struct kernel kernel_##fn##_cuda;
 KERNELS(X)
 #undef X
 
@@ -179,7 +180,7 @@ static void nearest_by(const struct kernel *kernel)
 static void nearest(void **state)
 {
 	(void)state;
-	nearest_by(&kernel_nearest_f32);
+	nearest_by(flavour_kernels()[OP_NEAREST]);
 	nearest_by(&kernel_nearest_cuda);
 }
 
@@ -230,9 +231,9 @@ static void pairs_by(const struct kernel *kernel)
 static void near_ties(void **state)
 {
 	(void)state;
-	pairs_by(&kernel_nearest_f32);
+	pairs_by(flavour_kernels()[OP_NEAREST]);
 	pairs_by(&kernel_nearest_cuda);
-	near_ties_by(&kernel_nearest_f32);
+	near_ties_by(flavour_kernels()[OP_NEAREST]);
 	near_ties_by(&kernel_nearest_cuda);
 }
 
@@ -275,7 +276,7 @@ static void lowers(void **state)
 {
 	(void)state;
 	for (int k = 3; k < 9; k += 5) {
-		lowers_by(&kernel_nearest_f32, k);
+		lowers_by(flavour_kernels()[OP_NEAREST], k);
 		lowers_by(&kernel_nearest_cuda, k);
 	}
 }
@@ -328,7 +329,7 @@ static void segments(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		segments_by(&kernel_segment_sum_f32, cases[i].n, cases[i].d, cases[i].k, cases[i].spread);
+		segments_by(flavour_kernels()[OP_SEGMENT_SUM], cases[i].n, cases[i].d, cases[i].k, cases[i].spread);
 		segments_by(&kernel_segment_sum_cuda, cases[i].n, cases[i].d, cases[i].k, cases[i].spread);
 	}
 }

@@ -1,6 +1,7 @@
 /* CUDA's NORM, GATE and their gradients, run with tests/op/emulate.h, against the CPU's. Sums over a row are added in another order: the tolerances
  * are twice those of tests/op/test_norm.c against exact values. GATE has one rounding, which is the same. Dense rows of whole packs use the kernels
  * that keep them in registers; odd widths, padded strides and rows longer than 4096 use the others. */
+#include "kernels/flavour.h"
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 #include "core/mem.h"
 
 #define KERNELS(X) X(norm) X(norm_grad) X(gate) X(gate_grad)
-#define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
+#define X(fn) extern const struct kernel kernel_##fn##_cuda;
 KERNELS(X)
 #undef X
 
@@ -343,7 +344,7 @@ static void within_wider_rows(void **state)
 	(void)state;
 	for (int offset = 0; offset < 2; offset++) {
 		struct block *got = run_block(&kernel_norm_cuda, &kernel_norm_grad_cuda, &kernel_gate_grad_cuda, offset);
-		struct block *want = run_block(&kernel_norm_f32, &kernel_norm_grad_f32, &kernel_gate_grad_f32, offset);
+		struct block *want = run_block(flavour_kernels()[OP_NORM], flavour_kernels()[OP_NORM_GRAD], flavour_kernels()[OP_GATE_GRAD], offset);
 
 		assert_false(isnan(want->rows[offset + 5 * C - 1]) || isnan(want->dmod[offset + 5 * C - 1]));
 		alike(got->rows, want->rows, B * T * WIDE, 2e-5f);

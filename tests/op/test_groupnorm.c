@@ -1,5 +1,6 @@
 /* GROUPNORM. Means and variances are sums in double of short sums in float, so the error in float is the rounding of the values, 1e-6 of the
  * largest. */
+#include "kernels/flavour.h"
 #include "tests/op/hostile.h"
 #include "tests/op/optest.h"
 
@@ -7,8 +8,6 @@
 #include <string.h>
 
 static const double EPS = 1e-3;
-
-extern const struct kernel kernel_groupnorm_f32, kernel_groupnorm_grad_f32;
 
 static double act_of(int64_t act, double z)
 {
@@ -156,7 +155,7 @@ static void gradients(void **state)
 static void hostile(void **state)
 {
 	(void)state;
-	hostile_norms(&kernel_groupnorm_f32, &kernel_groupnorm_grad_f32, 8);
+	hostile_norms(flavour_kernels()[OP_GROUPNORM], flavour_kernels()[OP_GROUPNORM_GRAD], 8);
 }
 
 int main(void)

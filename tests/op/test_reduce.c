@@ -1,11 +1,10 @@
 /* SUM. Float: the 64 rows of a group are added in order (64 roundings of partial sums), and so are the groups; runs are added in 32 lanes of at most
  * 128 terms. Errors are below 64 ulp of the largest partial sum, 8e-6, and much smaller with random signs. */
+#include "kernels/flavour.h"
 #include "tests/op/alone.h"
 #include "tests/op/optest.h"
 
 #include <string.h>
-
-extern const struct kernel kernel_sum_f32;
 
 static void ref_sum(const struct op_call *c)
 {
@@ -90,7 +89,7 @@ static void sums_a_broadcast_input(void **state)
 static void any_batch(void **state)
 {
 	(void)state;
-	sums_alone(&kernel_sum_f32);
+	sums_alone(flavour_kernels()[OP_SUM]);
 }
 
 int main(void)

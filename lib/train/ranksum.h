@@ -1,5 +1,5 @@
-/* Sums over the ranks of a training in the memory of their GPUs, by NCCL (comm/devicesum.h). Where they are not joined, train/rankupdate.c sums on the
- * host, to the same bytes. Private to lib/train. */
+/* Sums over the ranks of a training in the memory of their GPUs, by NCCL (comm/devicesum.h). Where they are not joined, train/rankupdate.c sums on
+ * the host, to the same bytes. Private to lib/train. */
 #ifndef DDM_TRAIN_RANKSUM_H
 #define DDM_TRAIN_RANKSUM_H
 

@@ -20,7 +20,7 @@ struct rank_update {
 	struct comm_background *background;
 	struct buckets buckets;
 	struct bucket_sum job[BUCKETS];
-	struct rank_sum sum; /* where the devices of the ranks are joined, sums are made there, and not in the background */
+	struct rank_sum sum;     /* where the devices of the ranks are joined, sums are made there, and not in the background */
 	float *grads, *host;     /* (room): on the device; on the host, the same memory if the device is the host */
 	void *event[BUCKETS][2]; /* of a bucket: complete, and copied to the host; NULL if the device is the host */
 	float *scratch;          /* for the largest bucket, on the host */

@@ -110,7 +110,7 @@ struct train_options {
 	int profile;
 	enum sum_place sum_on;
 	const char *device_engine; /* with comm: the shared object with the engine that adds on GPUs (comm/deviceengine.h) */
-	int64_t ranks;       /* of a plan without comm: it is for one of so many ranks; 0: of one */
+	int64_t ranks;             /* of a plan without comm: it is for one of so many ranks; 0: of one */
 	struct comm *comm;   /* the ranks that train together, each calling train_run with the same options; NULL: this process alone. Borrowed */
 	const char *program; /* for the stamp */
 };

@@ -83,7 +83,6 @@ int rank_sum_join(struct rank_sum *s, enum sum_place where, const char *engine_p
 {
 	struct device *d = s->device;
 	struct comm_device mine = {.arg = s,
-	                           .place = d->place,
 	                           .add = device_add,
 	                           .event_new = event_new,
 	                           .event_free = event_free,
@@ -98,6 +97,7 @@ int rank_sum_join(struct rank_sum *s, enum sum_place where, const char *engine_p
 		return 0;
 	s->stuck = told;
 	s->arg = arg;
+	mine.place = d->place;
 	if (d->queue)
 		mine.queue = d->queue(d, 0);
 	else

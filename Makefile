@@ -89,10 +89,12 @@ CUDA_BENCH = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/bench_*.c
 CUDA_TESTS = $(REMOTE) $(WHOLE)
 CPU_PART = $(addprefix $(B)/tests/bench/,bench_step bench_sample bench_data)
 
-# Kinds of x86-64 for which the float kernels are compiled once more (below).
-PORTABLE_ARCH = $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),x86-64 x86-64-v3)
+# Kinds of x86-64 for which the float kernels are compiled once more (below), but not with sanitizers, under which no test uses them.
+PORTABLE_ARCH = $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),$(if $(filter -fsanitize=%,$(CFLAGS)),,x86-64 x86-64-v3))
 PORTABLE_C = $(FLOAT_C) $(addprefix $(SRC)/kernels/,flavour.c flavourtable.c)
 PORTABLE_O = $(foreach a,$(PORTABLE_ARCH),$(PORTABLE_C:$(SRC)/kernels/%.c=$(B)/tests/portable/$(a)/%.o))
+PORTABLE = $(foreach a,$(PORTABLE_ARCH),$(addprefix $(B)/tests/portable/$(a)/,ddm-train ddm-route-train))
+ODD = $(if $(PORTABLE_ARCH),$(B)/tests/portable/odd/ddm-audit)
 
 # The same programs on a stand-in for the CUDA runtime and for cuBLASLt, for tests/cli/cuda-order.sh.
 STANDIN = $(patsubst $(B)/tests/cuda/%,$(B)/tests/standin/%,$(CUDA_TESTS) $(CUDA_BENCH))
@@ -291,7 +293,6 @@ $(B)/tests/standin/libnccl.so.2: $(SRC)/tests/cuda/standin_nccl.c $(B)/flags
 
 # The trainers with float kernels for processors without and with AVX2, for tests/cli/portable.sh, which compares what they train with what the
 # build's own do. The kernels come before the library's. Less optimized, which is faster to compile and must not change a bit either.
-PORTABLE = $(foreach a,$(PORTABLE_ARCH),$(addprefix $(B)/tests/portable/$(a)/,ddm-train ddm-route-train))
 define PORTABLE_RULES
 $(B)/tests/portable/$(1)/%.o: $(SRC)/kernels/%.c $(B)/flags
 	@mkdir -p $$(@D)
@@ -305,7 +306,6 @@ $(addprefix $(B)/tests/portable/$(1)/,ddm-train ddm-route-train): $(B)/tests/por
 endef
 $(foreach a,$(PORTABLE_ARCH),$(eval $(call PORTABLE_RULES,$(a))))
 # An auditor whose NORM is not portable, because the compiler fuses what it likes: tests/cli/trace.sh finds that node.
-ODD = $(if $(PORTABLE_ARCH),$(B)/tests/portable/odd/ddm-audit)
 ODD_O = $(filter-out %/norm.o,$(filter $(B)/tests/portable/x86-64-v3/%,$(PORTABLE_O)))
 $(B)/tests/portable/odd/norm.o: $(SRC)/kernels/norm.c $(B)/flags
 	@mkdir -p $(@D)

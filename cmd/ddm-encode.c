@@ -64,12 +64,13 @@ static void encode(struct err *e)
 	struct encodejob *w = encodejob_new(&request, &hooks, e);
 	struct encode_report report = {0};
 	struct pool *pool = NULL;
-	struct device *device = NULL;
+	struct device *device;
+	int ready = 0;
 
 	if (w && (launched_ranks() > 1 || encodejob_makes_features(w) || !cmd_binary(request.out, "-o FILE.tar or a pipe", e)) &&
 	    (pool = pool_new((int)threads, e)))
-		device = open_device(device_name, pool, e);
-	if (!comm_agree(request.comm, device ? 0 : -1, e)) {
+		ready = 1;
+	if (!open_rank_device(&device, device_name, request.comm, ready, pool, e)) {
 		encodejob_run(w, device, &report, e);
 		say_report(&report);
 	}

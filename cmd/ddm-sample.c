@@ -51,13 +51,12 @@ static void sample(struct err *e)
 	    .say = quiet ? NULL : say, .warn = warn, .profile = profile ? say : NULL, .progress = cmd_progress(), .stop = &cmd_signal};
 	const struct sample_hooks hooks = comm_rank(request.comm) ? (struct sample_hooks){0} : first;
 	struct sampling *s;
-	struct pool *pool = NULL;
-	struct device *device = NULL;
+	struct pool *pool;
+	struct device *device;
 
 	s = sampling_new(&request, &hooks, e);
-	if (s && (pool = pool_new((int)threads, e)))
-		device = open_device(device_name, pool, e);
-	if (!comm_agree(request.comm, device ? 0 : -1, e))
+	pool = s ? pool_new((int)threads, e) : NULL;
+	if (!open_rank_device(&device, device_name, request.comm, pool != NULL, pool, e))
 		sampling_run(s, device, e);
 	sampling_free(s);
 	device_free(device);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "comm/hosts.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/filehash.h"
@@ -50,12 +51,7 @@ static void keep_hashes(void)
 	mem_free(dir);
 }
 
-struct device *open_device(const char *name, struct pool *pool, struct err *e)
-{
-	return open_device_among(name, 0, pool, e);
-}
-
-struct device *open_device_among(const char *name, int process, struct pool *pool, struct err *e)
+static struct device *open_among(const char *name, int process, struct pool *pool, struct err *e)
 {
 	struct device *d = device_open_among(name, process, pool, e);
 
@@ -64,4 +60,21 @@ struct device *open_device_among(const char *name, int process, struct pool *poo
 	if (d && d->cublaslt)
 		keep_tuning(d);
 	return d;
+}
+
+struct device *open_device(const char *name, struct pool *pool, struct err *e)
+{
+	return open_among(name, 0, pool, e);
+}
+
+int open_rank_device(struct device **d, const char *name, struct comm *c, int ready, struct pool *pool, struct err *e)
+{
+	int place;
+
+	*d = NULL;
+	if (comm_local_rank(c, &place, e))
+		return -1;
+	if (ready)
+		*d = open_among(name, place, pool, e);
+	return comm_agree(c, *d ? 0 : -1, e);
 }

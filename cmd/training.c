@@ -7,7 +7,6 @@
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
 #include "cmd/ranks.h"
-#include "comm/hosts.h"
 #include "core/mem.h"
 #include "data/operand.h"
 
@@ -70,15 +69,16 @@ static void cut_batch(struct train_options *o)
 		cmd_say("the batch is cut into %" PRId64 " parts, one for each rank, as by --accumulate %" PRId64, n, n);
 }
 
-/* place: of this rank among those of its computer. */
-static void train(struct train_options *o, int place, const struct train_hooks *hooks, struct err *e)
+static void train(struct train_options *o, const struct train_hooks *hooks, struct err *e)
 {
+	char *engine = engine_path("nccl-engine.so");
 	struct pool *pool = NULL;
-	struct device *device = NULL;
+	struct device *device;
 
-	if (!train_resolve(o, e) && !operand_shards(o->shards, e) && (pool = pool_new((int)threads, e)))
-		device = open_device_among(device_name, place, pool, e);
-	if (comm_agree(o->comm, device ? 0 : -1, e)) {
+	o->device_engine = engine;
+	if (!train_resolve(o, e) && !operand_shards(o->shards, e))
+		pool = pool_new((int)threads, e);
+	if (open_rank_device(&device, device_name, o->comm, pool != NULL, pool, e)) {
 		/* e says why */
 	} else if (plan) {
 		show_plan(o, device, e);
@@ -87,13 +87,12 @@ static void train(struct train_options *o, int place, const struct train_hooks *
 	}
 	device_free(device);
 	pool_free(pool);
+	mem_free(engine);
 }
 
 void training_run(struct train_options *o, struct err *e)
 {
 	struct train_hooks hooks = training_hooks(quiet);
-	char *engine = engine_path("nccl-engine.so");
-	int place;
 
 	hooks.hang_timeout = hang_timeout;
 	hooks.deadline = max_time > 0 ? clock_seconds() + max_time : 0;
@@ -102,19 +101,15 @@ void training_run(struct train_options *o, struct err *e)
 	if (!plan) /* before it joins the others, which can take seconds */
 		training_catch_signals(o->program, grace);
 	if (join_ranks(&o->comm, ranks.timeout, e))
-		goto out;
+		return;
 	o->ranks = plan && ranks.ranks ? ranks.ranks : 1;
 	if (comm_can_sum(o->comm ? comm_size(o->comm) : (int)o->ranks, e)) {
 		comm_close(o->comm);
-		goto out;
+		return;
 	}
 	cut_batch(o);
-	o->device_engine = engine;
 	if (comm_rank(o->comm))
 		hooks.step = NULL, hooks.tick = NULL, hooks.say = NULL;
-	if (!comm_local_rank(o->comm, &place, e))
-		train(o, place, &hooks, e);
+	train(o, &hooks, e);
 	leave_ranks(o->comm, e);
-out:
-	mem_free(engine);
 }

@@ -315,7 +315,8 @@ static void fill_report(struct cluster_report *report, struct clustering *c)
 	                                  .residual = c->fit.residual,
 	                                  .gpu = c->gpu ? c->gpu->name : NULL,
 	                                  .old_k = c->old.k,
-	                                  .kept = c->keeps};
+	                                  .kept = c->keeps,
+	                                  .joined = c->joins};
 	if (r->balance > 0)
 		report->crowded = c->q.largest * (double)c->f.count[0] > (double)kmeans_room(r->balance, c->f.count[0], c->m.k) + .5;
 	if (report->features && c->q.sizes) {

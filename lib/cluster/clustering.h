@@ -80,6 +80,7 @@ struct cluster_report {
 	double memberships;  /* mean number of clusters of a training sample */
 	double largest;      /* share of the largest cluster */
 	int64_t kept;        /* samples that `keep` names */
+	int64_t joined;      /* others that are nearest to a centroid of `extend` */
 	int old_k;           /* clusters that were extended; 0: none */
 	int crowded;         /* 1: a cluster exceeds the requested balance, because too many samples are equal */
 	int64_t micro, away; /* this and the next two as in struct method_fit; 0, 0, 1, 0 where no method ran */

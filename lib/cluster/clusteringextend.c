@@ -92,9 +92,14 @@ static int assign(struct clustering *c, const int32_t *was, struct err *e)
 	for (int h = 0; h < 2; h++)
 		if (c->f.count[h] && kmeans_assign(c->cluster[h], NULL, &c->m, c->f.x[h], c->f.count[h], c->r->pool, c->gpu, e))
 			return -1;
-	for (int64_t i = 0; i < c->f.n; i++)
+	for (int64_t i = 0; i < c->f.n; i++) {
+		int32_t *now = &c->cluster[c->f.held[i]][c->f.row[i]];
+
 		if (was[i] >= 0)
-			c->cluster[c->f.held[i]][c->f.row[i]] = was[i];
+			*now = was[i];
+		else
+			c->joins += *now < c->old.k;
+	}
 	for (int h = 0; h < 2; h++)
 		method_distances(c->distance[h], &c->m, c->cluster[h], c->f.x[h], c->f.count[h], c->r->pool);
 	return 0;

@@ -25,7 +25,7 @@ struct clustering {
 	struct assignment rated; /* with --rate; else zero */
 	struct kmeans old;       /* with --extend, the centroids that stay; else zero, as the next three */
 	struct assignment kept;  /* of --keep */
-	int64_t keeps;           /* samples that it names */
+	int64_t keeps, joins;    /* samples that it names; others that are nearest to an old centroid */
 	char extend_hash[65];    /* of the centroids */
 	json_t *extends;         /* the partitions that this one extends, also if it is that of --centroids; NULL: none */
 	struct tsv *against;     /* with --against of a table; else NULL */

@@ -13,7 +13,8 @@
 /* What a rank tells the others of itself. */
 struct device_fact {
 	enum { FACT_NOT_MEANT, FACT_REFUSES, FACT_READY } state;
-	int number; /* of the engine's library */
+	int number; /* of the engine's library, which is called `library` */
+	char library[16];
 	struct comm_host host;
 	char place[32], why[COMM_DEVICE_WHY];
 };
@@ -44,7 +45,8 @@ static void find_out(struct comm_devices *d, const char *engine_path, struct dev
 		return;
 	}
 	snprintf(f->place, sizeof f->place, "%s", d->own.place);
-	d->engine = load(engine_path, f->why);
+	if ((d->engine = load(engine_path, f->why)))
+		snprintf(f->library, sizeof f->library, "%s", d->engine->name);
 	f->state = d->engine && !d->engine->open(&f->number, f->why) ? FACT_READY : FACT_REFUSES;
 }
 
@@ -67,8 +69,8 @@ static int judge(const struct device_fact *all, int n, struct err *e)
 		number_text(mine, all[r].number);
 		number_text(first, all[0].number);
 		if (all[r].number != all[0].number) {
-			err_set(e, ERR_UNAVAILABLE, "rank %d on %s has NCCL %s and rank 0 on %s has %s; they need the same", r, all[r].host.name,
-			        mine, all[0].host.name, first);
+			err_set(e, ERR_UNAVAILABLE, "rank %d on %s has %s %s and rank 0 on %s has %s; they need the same", r, all[r].host.name,
+			        all[r].library, mine, all[0].host.name, first);
 			return 1;
 		}
 	}

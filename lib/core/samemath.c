@@ -1,4 +1,4 @@
-/* Elementary functions from IEEE operations alone. The polynomials are those of Sun's fdlibm (1993), which is free to use. */
+/* Elementary functions from IEEE operations alone. The coefficients of the polynomials are published ones, of Sun's fdlibm (1993). */
 #include "core/samemath.h"
 
 #include <math.h>

@@ -115,7 +115,12 @@ static int identify(const char *path, const char **kind, char hex[65], struct er
 	}
 }
 
-int pin_write(const char *const *path, int n, struct err *e)
+struct pin {
+	const char *kind;
+	char hex[65];
+};
+
+static int write_table(const char *const *path, const struct pin *pin, int n, struct err *e)
 {
 	static const char *const columns[] = {"path", "kind", "sha256"};
 	struct stamp *s = stamp_new("ddm-info");
@@ -124,19 +129,28 @@ int pin_write(const char *const *path, int n, struct err *e)
 
 	stamp_free(s);
 	for (int i = 0; i < n && !rc; i++) {
-		const char *kind;
-		char hex[65];
-
-		if (!(rc = identify(path[i], &kind, hex, e))) {
-			tsv_put(t, path[i]);
-			tsv_put(t, kind);
-			tsv_put(t, hex);
-			rc = tsv_row(t, e);
-		}
+		tsv_put(t, path[i]);
+		tsv_put(t, pin[i].kind);
+		tsv_put(t, pin[i].hex);
+		rc = tsv_row(t, e);
 	}
 	if (rc)
 		tsv_abort(t);
 	return rc ? -1 : tsv_commit(t, e);
+}
+
+/* Nothing is written unless everything can be pinned. */
+int pin_write(const char *const *path, int n, struct err *e)
+{
+	struct pin *pin = mem_zalloc((size_t)n, sizeof *pin);
+	int rc = 0;
+
+	for (int i = 0; i < n && !rc; i++)
+		rc = identify(path[i], &pin[i].kind, pin[i].hex, e);
+	if (!rc)
+		rc = write_table(path, pin, n, e);
+	mem_free(pin);
+	return rc;
 }
 
 /* Check one row. */

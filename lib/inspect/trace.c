@@ -92,7 +92,7 @@ static char *next_field(const char **at)
 	return field;
 }
 
-/* Copies of the fields of an array: in or out, name, shape and hash. */
+/* The fields of an array: in or out, name, shape and hash. */
 struct side {
 	char kind[8], name[256], shape[128], hash[32];
 };
@@ -102,50 +102,77 @@ static int read_side(const char *field, struct side *s)
 	return sscanf(field, "%7s %255s %127s %31s", s->kind, s->name, s->shape, s->hash) == 4 ? 0 : -1;
 }
 
+/* Two records of one node that are compared. */
+struct pair {
+	int64_t step;
+	int node;
+	char *op;
+	const char *place; /* the name of the last parameter before the node */
+	char named[256];   /* the first parameter of the node itself; "": none yet */
+	int inputs;        /* arrays that it reads */
+};
+
+static void say_other_networks(const struct pair *p, struct str *what)
+{
+	str_printf(what, "step %" PRId64 ", node %d, %s: these are different networks", p->step, p->node, p->op);
+}
+
+/* Array i of the node has the same name and shape on both sides, and other bytes. */
+static void say_array(const struct pair *p, int i, const struct side *s, struct str *what)
+{
+	const char *name = *p->named ? p->named : p->place, *link = *p->named ? " of " : *p->place ? " after " : "";
+	int is_param = strcmp(s->name, "-") != 0;
+
+	if (s->kind[0] == 'i')
+		str_printf(what, "step %" PRId64 ", node %d, %s%s%s: it reads other numbers: %s%s (%s) differs before the step", p->step, p->node,
+		           p->op, link, name, is_param ? "parameter " : "input ", is_param ? s->name : "from outside the network", s->shape);
+	else
+		str_printf(
+		    what, "step %" PRId64 ", node %d, %s (%s)%s%s: its inputs are the same, and output %d differs: this node computes something else",
+		    p->step, p->node, p->op, s->shape, link, name, i - p->inputs);
+}
+
+/* Compare the records of an array: 1 if they differ, and *what says how. */
+static int differ_array(struct pair *p, int i, const char *a, const char *b, struct str *what)
+{
+	struct side s, t;
+
+	if (!b || read_side(a, &s) || read_side(b, &t) || strcmp(s.kind, t.kind) != 0 || strcmp(s.name, t.name) != 0 ||
+	    strcmp(s.shape, t.shape) != 0) {
+		say_other_networks(p, what);
+		return 1;
+	}
+	if (!*p->named && strcmp(s.name, "-") != 0)
+		memcpy(p->named, s.name, sizeof s.name);
+	p->inputs += s.kind[0] == 'i';
+	if (!strcmp(s.hash, t.hash))
+		return 0;
+	say_array(p, i, &s, what);
+	return 1;
+}
+
 /* Say how two records of the same node differ. place: the name of the last parameter before it. 1: said; 0: only their text differs. */
 static int differ_node(const char *a, const char *b, int64_t step, int node, const char *place, struct str *what)
 {
-	const char *names[2] = {"", ""}; /* a parameter of this node */
-	char *op = next_field(&a), *other = next_field(&b), *x, *y;
-	struct side s, t, shown = {.shape = ""}, named = {.name = ""};
-	int inputs = 0, found = 0;
+	struct pair p = {.step = step, .node = node, .place = place};
+	char *other, *x, *y;
+	int found;
 
-	mem_free(op);
-	mem_free(other);
-	op = next_field(&a);
+	mem_free(next_field(&a)); /* the word "node" */
+	mem_free(next_field(&b));
+	p.op = next_field(&a);
 	other = next_field(&b);
-	found = !op || !other || strcmp(op, other) != 0;
+	found = !p.op || !other || strcmp(p.op, other) != 0;
 	if (found)
-		str_printf(what, "step %" PRId64 ", node %d: one is %s, the other %s: these are different networks", step, node, op ? op : "-",
+		str_printf(what, "step %" PRId64 ", node %d: one is %s, the other %s: these are different networks", step, node, p.op ? p.op : "-",
 		           other ? other : "-");
 	for (int i = 0; !found && (x = next_field(&a)); i++) {
 		y = next_field(&b);
-		found = !y || read_side(x, &s) || read_side(y, &t) || strcmp(s.kind, t.kind) != 0 || strcmp(s.name, t.name) != 0 ||
-		        strcmp(s.shape, t.shape) != 0;
-		if (found)
-			str_printf(what, "step %" PRId64 ", node %d, %s: these are different networks", step, node, op);
-		if (!found && strcmp(s.name, "-") != 0 && !named.name[0])
-			named = s;
-		names[0] = named.name[0] ? " of " : *place ? " after " : "";
-		names[1] = named.name[0] ? named.name : place;
-		inputs += s.kind[0] == 'i';
-		if (!found && strcmp(s.hash, t.hash) != 0) {
-			found = 1;
-			shown = s;
-			if (s.kind[0] == 'i')
-				str_printf(what, "step %" PRId64 ", node %d, %s%s%s: it reads other numbers: %s%s (%s) differs before the step", step,
-				           node, op, names[0], names[1], strcmp(s.name, "-") ? "parameter " : "input ",
-				           strcmp(s.name, "-") ? s.name : "from outside the network", shown.shape);
-			else
-				str_printf(what,
-				           "step %" PRId64 ", node %d, %s (%s)%s%s: its inputs are the same, and output %d differs: this node "
-				           "computes something else",
-				           step, node, op, shown.shape, names[0], names[1], i - inputs);
-		}
+		found = differ_array(&p, i, x, y, what);
 		mem_free(x);
 		mem_free(y);
 	}
-	mem_free(op);
+	mem_free(p.op);
 	mem_free(other);
 	return found;
 }

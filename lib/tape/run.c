@@ -162,8 +162,6 @@ static void tell_watch(const struct tape *t, const struct node *n, const struct 
 {
 	struct tape_event v = {.op = n->op, .call = c, .after = after};
 
-	if (!t->watch)
-		return;
 	for (int j = 0; j < n->nin; j++)
 		v.in[j] = param_name(t, n->in[j]);
 	for (int k = 0; k < n->nout; k++)
@@ -178,7 +176,8 @@ static void run_node(struct tape *t, int i, int64_t samples)
 	struct op_call c;
 
 	node_call(t, n, samples, &c);
-	tell_watch(t, n, &c, 0);
+	if (t->watch)
+		tell_watch(t, n, &c, 0);
 	if (d->profile && d->timer_new) {
 		d->timer_record(d, t->timer[i], n->stream);
 		d->kernel[n->op]->run(&c);
@@ -187,7 +186,8 @@ static void run_node(struct tape *t, int i, int64_t samples)
 	} else {
 		d->kernel[n->op]->run(&c);
 	}
-	tell_watch(t, n, &c, 1);
+	if (t->watch)
+		tell_watch(t, n, &c, 1);
 	if (n->then)
 		n->then(n->then_arg, d, n->stream);
 }

@@ -84,7 +84,7 @@ uint64_t rank_update_step_bytes(const struct shares *s, int64_t batch)
 int rank_update_init(struct rank_update *r, struct device *d, struct comm *comm, const struct shares *shares, float *grads, int64_t room,
                      int64_t parts, int64_t samples, struct err *e)
 {
-	size_t batch = (size_t)(comm_size(comm) * parts * samples);
+	size_t batch = (size_t)(comm_size(comm) * parts * samples), chunks;
 
 	*r = (struct rank_update){.comm = comm, .device = d, .shares = shares, .grads = grads, .parts = parts, .samples = samples};
 	if (!comm)
@@ -92,14 +92,16 @@ int rank_update_init(struct rank_update *r, struct device *d, struct comm *comm,
 	r->n = shares->n;
 	r->chunks = chunks_of(r->n);
 	r->most_chunks = most_chunks(shares);
+	chunks = (size_t)(comm_size(comm) * r->most_chunks);
 	buckets_init(&r->buckets, r->n, comm_size(comm));
 	r->host_losses = mem_zalloc(batch, sizeof *r->host_losses);
-	r->host_partial = mem_zalloc((size_t)(comm_size(comm) * r->most_chunks), sizeof *r->host_partial);
 	r->losses = d->alloc(d, batch * sizeof *r->losses, "losses of all ranks", e);
 	r->partial = d->alloc(d, (size_t)r->chunks * sizeof *r->partial, "norms of all ranks", e);
+	r->gathered = d->alloc(d, chunks * sizeof *r->gathered, "norms of all ranks", e);
+	r->host_gathered = d->host ? r->gathered : mem_zalloc(chunks, sizeof *r->host_gathered);
 	r->host = d->host ? grads : d->alloc_host(d, (size_t)room * sizeof *r->host, "gradients on the host", e);
 	r->scratch = mem_try((size_t)scratch_length(&r->buckets), sizeof *r->scratch, "gradients of another rank", e);
-	if (!r->losses || !r->partial || !r->host || !r->scratch || rank_sum_init(&r->sum, d, comm, scratch_length(&r->buckets), e))
+	if (!r->losses || !r->partial || !r->gathered || !r->host || !r->scratch || rank_sum_init(&r->sum, d, comm, scratch_length(&r->buckets), e))
 		return -1;
 	for (int k = 0; !d->host && k < r->buckets.n; k++)
 		for (int i = 0; i < 2; i++)
@@ -120,11 +122,13 @@ void rank_update_release(struct rank_update *r)
 		for (int i = 0; i < 2; i++)
 			if (r->event[k][i])
 				d->event_free(d, r->event[k][i]);
-	if (!d->host)
+	if (!d->host) {
 		d->release_host(d, r->host);
+		mem_free(r->host_gathered);
+	}
 	d->release(d, r->losses);
 	d->release(d, r->partial);
-	mem_free(r->host_partial);
+	d->release(d, r->gathered);
 	mem_free(r->host_losses);
 	mem_free(r->scratch);
 	buckets_release(&r->buckets);
@@ -236,32 +240,48 @@ static void submit_sumsq(struct rank_update *r, int64_t at, int64_t n, double *o
 	device_run(r->device, OP_SUMSQ, &c, scratch);
 }
 
+/* Every rank gets the sums of the others' chunks. */
+static int gather_partial(struct rank_update *r, struct err *e)
+{
+	struct device *d = r->device;
+	int64_t mine = comm_rank(r->comm) * r->most_chunks, all = comm_size(r->comm) * r->most_chunks;
+	size_t each = (size_t)r->most_chunks * sizeof *r->gathered;
+
+	if (r->sum.devices) /* bytes pass unchanged, so a double may pass as two floats */
+		return rank_sum_gather(&r->sum, (float *)r->gathered, r->most_chunks * (int64_t)(sizeof(double) / sizeof(float)), e);
+	if (!d->host)
+		device_get(d, r->host_gathered + mine, r->gathered + mine, each);
+	if (comm_gather(r->comm, r->host_gathered, each, e))
+		return -1;
+	if (!d->host)
+		device_put(d, r->gathered, r->host_gathered, (size_t)all * sizeof *r->gathered);
+	return 0;
+}
+
 /* Put the sums of all ranks' chunks in the order of the chunks. */
 static void order_partial(struct rank_update *r)
 {
 	const struct shares *s = r->shares;
-	double *all = mem_alloc((size_t)r->chunks * sizeof *all);
 
 	for (int rank = 0; rank < s->ranks; rank++) {
+		double *from = r->gathered + rank * r->most_chunks;
 		int place = comm_place(rank, s->ranks);
-		const double *from = r->host_partial + rank * r->most_chunks;
 
 		for (int g = 0; g < s->groups; g++) {
 			int64_t at = shares_cut(s, g)[place], n = chunks_of(shares_cut(s, g)[place + 1] - at);
 
-			memcpy(all + at / SUMSQ_CHUNK, from, (size_t)n * sizeof *all);
+			if (n)
+				device_copy(r->device, r->partial + at / SUMSQ_CHUNK, from, (size_t)n * sizeof *from);
 			from += n;
 		}
 	}
-	device_put(r->device, r->partial, all, (size_t)r->chunks * sizeof *all);
-	mem_free(all);
 }
 
 /* Each rank adds the squares of its own chunks. The sums of the chunks are then added in one order, on every rank. */
 int rank_update_sumsq(struct rank_update *r, double *sumsq, void *scratch, struct err *e)
 {
 	const struct shares *s = r->shares;
-	double *mine = r->host_partial + s->rank * r->most_chunks;
+	double *mine = r->gathered + s->rank * r->most_chunks;
 	struct op_call total = {.nin = 1,
 	                        .nout = 1,
 	                        .in = {array_vector(DT_F64, r->partial, r->chunks)},
@@ -276,13 +296,11 @@ int rank_update_sumsq(struct rank_update *r, double *sumsq, void *scratch, struc
 		const struct share_range *o = &s->own[g];
 		int64_t n = chunks_of(o->n);
 
-		if (!n)
-			continue;
-		submit_sumsq(r, o->at, o->n, r->partial + o->at / SUMSQ_CHUNK, n, scratch);
-		device_get(r->device, mine, r->partial + o->at / SUMSQ_CHUNK, (size_t)n * sizeof *mine);
+		if (n)
+			submit_sumsq(r, o->at, o->n, mine, n, scratch);
 		mine += n;
 	}
-	if (rank_sum_error(&r->sum, e) || comm_gather(r->comm, r->host_partial, (size_t)r->most_chunks * sizeof *mine, e))
+	if (gather_partial(r, e))
 		return -1;
 	order_partial(r);
 	device_run(r->device, OP_TOTAL, &total, NULL);

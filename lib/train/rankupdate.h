@@ -27,7 +27,8 @@ struct rank_update {
 	float *losses;           /* (ranks, parts, samples), on the device: of the whole batch */
 	float *host_losses;      /* the same on the host */
 	double *partial;         /* [chunks of the gradient], on the device: the squares of the gradient, summed over each chunk */
-	double *host_partial;    /* (ranks, most_chunks): those of each rank, in the order of its share */
+	double *gathered;        /* (ranks, most_chunks), on the device: those of each rank, in the order of its share */
+	double *host_gathered;   /* the same on the host; the same memory if the device is the host */
 	int64_t chunks, most_chunks;
 	int64_t n, parts, samples;
 	int copying; /* buckets of this step whose copy to the host was submitted */

@@ -23,7 +23,7 @@ first() { tail -c $((4 * 768 * $2)) "$1" | head -c $((4 * 768 * 2)); } # FILE RO
 check "an old partition" ddm-cluster -q -k 2 --holdout .2 --seed 5 --centroids-out old.npy -o old.tsv old
 extend="ddm-cluster -q -k 3 --holdout .2 --seed 1 --extend old.npy"
 check "is extended" ddm-cluster -k 3 --holdout .2 --seed 1 --extend old.npy --keep old.tsv --centroids-out more.npy -o more.tsv pics
-check_err "the report" '2 clusters are extended by 1; 54 samples keep theirs'
+check_err "the report" '2 clusters are extended by 1; 54 samples keep theirs, and of the others 0 are nearest to an old centroid'
 rows old.tsv 1,2,4 >was
 rows more.tsv 1,2,4 | grep -v '^c/' >is
 check_same "old samples keep cluster and split" was is
@@ -43,6 +43,10 @@ for table in more site by; do grep -o '"partition":"[0-9a-f]*","extends":[^]]*' 
 check_grep "its table names the old partition" "\"extends\":.{\"partition\":\"$(partition old.npy.json)\",\"clusters\":2}" more.past
 check_same "and so does the site's" more.past site.past
 check_same "and that by the centroids" more.past by.past
+
+cp old/a/0000.png new/c/9999.png && cp new/c/9999.png pics/c && check "a new sample like an old one" $extend -o like.tsv new 2>/dev/null
+check "is said to join an old cluster" sh -c "ddm-cluster -k 3 --holdout .2 --seed 1 --extend old.npy -o like2.tsv new 2>&1 | grep -q ' 0 samples keep theirs, and of the others 1 are nearest'"
+rm new/c/9999.png pics/c/9999.png
 
 # What cannot be extended.
 check_exit 65 "no sample is new" $extend --keep old.tsv old

@@ -51,7 +51,9 @@ check_err "is refused" 'not a table of pins'
 cp pins.tsv bad.tsv && flip bad.tsv 120
 check_exit 65 "damaged pins" ddm-check --pinned bad.tsv
 check_exit 66 "no pins" ddm-check --pinned none.tsv
-check_exit 66 "nothing to pin" ddm-info --pin none
+check_exit 66 "nothing to pin" ddm-info --pin pics.tar none
+[ ! -s "$OUT" ]
+tap_result $? "and nothing is printed"
 check_exit 65 "what cannot be pinned" ddm-info --pin m/expert_0/train
 check_exit 2 "pins and a comparison" ddm-info --pin --diff s s
 check_exit 2 "completeness of pins" ddm-check -c --pinned pins.tsv

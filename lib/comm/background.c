@@ -2,10 +2,10 @@
 #include "comm/background.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include "core/clock.h"
 #include "core/mem.h"
+#include "core/thread.h"
 
 struct call {
 	int (*fn)(struct comm *c, void *arg, struct err *e);
@@ -53,20 +53,15 @@ static void *make_calls(void *arg)
 	return NULL;
 }
 
-/* The thread blocks all signals: they are for the one that called. */
 struct comm_background *comm_background_new(struct comm *c)
 {
 	struct comm_background *b = mem_zalloc(1, sizeof *b);
-	sigset_t all, old;
 
 	b->comm = c;
 	b->seconds = comm_seconds(c);
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->changed, NULL);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	b->threaded = !pthread_create(&b->thread, NULL, make_calls, b);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	b->threaded = !thread_start(&b->thread, make_calls, b);
 	return b;
 }
 

@@ -9,6 +9,7 @@
 #include "comm/hosts.h"
 #include "core/clock.h"
 #include "core/mem.h"
+#include "core/thread.h"
 
 /* What a rank tells the others of itself. */
 struct device_fact {
@@ -141,17 +142,13 @@ static int make_calls(struct comm_devices *d, struct err *e)
 static struct comm_devices *devices_new(struct comm *c, const struct comm_device *mine)
 {
 	struct comm_devices *d = mem_zalloc(1, sizeof *d);
-	pthread_condattr_t attr;
 
 	d->comm = c;
 	d->own = *mine;
 	d->timeout = comm_timeout(c);
 	pthread_mutex_init(&d->calling, NULL);
 	pthread_mutex_init(&d->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&d->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&d->changed);
 	return d;
 }
 

@@ -1,7 +1,6 @@
 /* Watches the work that sums over the ranks have submitted to this rank's device. The host may wait for the device anywhere, in a call of its
  * runtime that knows nothing of other ranks; if one of these is lost, only the engine's abort, from another thread, lets it go on. */
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "comm/devicesumimpl.h"
 #include "core/clock.h"
+#include "core/thread.h"
 
 enum { LOOK_MS = 20, HELD = 1 /* seconds */, GRACE = 30 };
 
@@ -40,24 +40,11 @@ static void *run_abort(void *arg)
 	return NULL;
 }
 
-/* A thread that catches no signals. */
-static int start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg)
-{
-	sigset_t all, old;
-	int failed;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	failed = pthread_create(thread, NULL, run, arg);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return failed;
-}
-
 /* The lock is held. The failure is kept before the abort begins, so that who finds the work ended also finds the failure. */
 static void begin_abort(struct comm_devices *d)
 {
 	if (!d->abort)
-		start_thread(&d->aborter, run_abort, d);
+		thread_start(&d->aborter, run_abort, d);
 	d->abort = 1;
 }
 
@@ -242,7 +229,7 @@ static void *watch(void *arg)
 
 int device_watch_begin(struct comm_devices *d, struct err *e)
 {
-	int failed = start_thread(&d->thread, watch, d);
+	int failed = thread_start(&d->thread, watch, d);
 
 	if (failed)
 		return err_set(e, ERR_NOMEM, "cannot start a thread that watches other ranks: %s", strerror(failed));

@@ -2,7 +2,8 @@
 #include "core/ahead.h"
 
 #include <assert.h>
-#include <signal.h>
+
+#include "core/thread.h"
 
 static void *ahead_main(void *arg)
 {
@@ -14,15 +15,10 @@ static void *ahead_main(void *arg)
 
 void ahead_start(struct ahead *a, void (*fn)(void *arg), void *arg)
 {
-	sigset_t all, old;
-
 	assert(!a->running);
 	a->fn = fn;
 	a->arg = arg;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	a->running = !pthread_create(&a->thread, NULL, ahead_main, a);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	a->running = !thread_start(&a->thread, ahead_main, a);
 	if (!a->running)
 		fn(arg);
 }

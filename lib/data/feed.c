@@ -5,13 +5,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "core/thread.h"
 #include "file/fileio.h"
 
 struct pump {
@@ -89,19 +89,6 @@ static void *pump_main(void *arg)
 	return NULL;
 }
 
-/* This thread blocks all signals: a SIGPIPE from a reader that stopped early must not end the process. */
-static int start(struct pump *p)
-{
-	sigset_t all, old;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&p->thread, NULL, pump_main, p);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return rc;
-}
-
 static void pump_free(struct feed *f)
 {
 	close(f->pump->stop[0]);
@@ -129,7 +116,7 @@ int feed_stream(struct feed *f, struct err *e)
 	memcpy(f->pump->head, f->head, f->n);
 	f->pump->n = f->n;
 	f->pump->out = fd[1];
-	failed = start(f->pump);
+	failed = thread_start(&f->pump->thread, pump_main, f->pump);
 	if (!failed)
 		return 0;
 	err_set(e, ERR_NOMEM, "cannot start the thread that reads stdin: %s", strerror(failed));

@@ -3,12 +3,12 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/thread.h"
 
 /* Say where the main thread is; the lock is held. */
 static void describe(const struct watchdog *w, double quiet, char *text, size_t size)
@@ -61,22 +61,14 @@ static void *watch(void *arg)
 
 int watchdog_begin(struct watchdog *w, double limit, const struct comm *comm, void (*hung)(void *arg, const char *where), void *arg, struct err *e)
 {
-	pthread_condattr_t attr;
-	sigset_t all, old;
 	int failed;
 
 	if (!(limit > 0))
 		return 0;
 	*w = (struct watchdog){.limit = limit, .hung = hung, .arg = arg, .comm = comm, .phase = "preparing", .since = clock_seconds()};
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_cond_init(&w->changed, &attr);
-	pthread_condattr_destroy(&attr);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	failed = pthread_create(&w->thread, NULL, watch, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	condition_init(&w->changed);
+	failed = thread_start(&w->thread, watch, w);
 	if (failed)
 		return err_set(e, ERR_NOMEM, "--hang-timeout: cannot start a thread: %s", strerror(failed));
 	w->running = 1;

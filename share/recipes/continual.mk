@@ -1,4 +1,4 @@
-# New data arrives after an ensemble was trained. What does the ensemble forget, and what does it gain, beside a monolith? Over several training seeds:
+# New data arrives after an ensemble was trained. What does the ensemble forget, and what does it gain, beside a monolith? Over training seeds:
 #
 #	make -j2 -f share/recipes/continual.mk [BIN=build] [RUN=continual] [SEEDS='1 2 3'] [OLD='FILE...' NEW='FILE...']
 #
@@ -6,12 +6,14 @@
 #	extended	the same experts, byte for byte, NEW_K more for the new clusters (ddm-cluster --extend), and that router with its last layer
 #			trained again
 #	rerouted	the same experts with a router that is trained from scratch
-#	finetuned	a monolith that was trained on the old pictures and then goes on with the new ones
+#	first		a monolith that was trained on the old pictures
+#	finetuned	the same monolith, which goes on with the new ones
 #	replayed	the same monolith, which goes on with the old and the new ones
 #	retrained	a monolith that is trained on all pictures from scratch
 #
 # OLD and NEW are pictures as ddm-ingest takes them. By default they are photographs of clothing: clothes and bags are old, shoes are new. The first
-# training has IMAGES pictures. What comes after it has NEW_K K-th parts of that in every arm but retrained, which has both. Routers come on top.
+# training has IMAGES pictures. What comes after it has NEW_K K-th parts of that in every arm but retrained, which has both. Routers come on top. What
+# a monolith forgot is the difference of finetuned and first on old pictures.
 #
 # Ends with RUN/old.tsv and RUN/new.tsv, the loss on held-out old and new pictures: mean over the seeds, difference from `before`, its t-interval and
 # p values, alone and corrected for the rows (Holm); a chart of each; RUN/unchanged.txt, the hashes of the old experts in the extended ensemble,
@@ -52,7 +54,7 @@ OLD_MEMBERS := $(shell seq 0 $$(($(K) - 1)))
 NEW_MEMBERS := $(shell seq $(K) $$(($(ALL_K) - 1)))
 FIRST := $(firstword $(SEEDS))
 ENSEMBLES := before extended rerouted
-MONOLITHS := finetuned replayed retrained
+MONOLITHS := first finetuned replayed retrained
 ARMS := $(ENSEMBLES) $(MONOLITHS)
 SEED_DIRS := $(SEEDS:%=$(RUN)/seed-%)
 WEIGHTS := diffusion_pytorch_model.safetensors

@@ -12,7 +12,7 @@ continual() {
 check "the recipe" continual
 arms() { awk -F '\t' '$1 == "loss" { print $2, $3 }' "$1" | tr '\n' ' '; }
 for what in old new; do
-	check_out "the loss of every arm on $what pictures" "before 2 extended 2 rerouted 2 finetuned 2 replayed 2 retrained 2 " arms m/$what.tsv
+	check_out "the loss of every arm on $what pictures" "before 2 extended 2 rerouted 2 first 2 finetuned 2 replayed 2 retrained 2 " arms m/$what.tsv
 	check_grep "a chart" '</svg>' m/$what.svg
 done
 check_out "old experts, of both seeds" 4 grep -c 'expert_[01]/' m/unchanged.txt

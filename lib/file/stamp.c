@@ -99,6 +99,17 @@ char *stamp_line(const struct stamp *s)
 	return jsonio_line(s->root);
 }
 
+void stamp_hash(const json_t *root, char hex[65])
+{
+	char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+	struct sha256 h;
+
+	sha256_init(&h);
+	sha256_add(&h, text ? text : "", text ? strlen(text) : 0);
+	sha256_end(&h, hex);
+	free(text);
+}
+
 static int write_sidecar(const json_t *o, const char *path, struct err *e)
 {
 	char *name = str_new("%s.json", path);

@@ -28,6 +28,8 @@ void stamp_input(struct stamp *s, const char *role, const char *hash);
 
 const json_t *stamp_root(const struct stamp *s); /* borrowed */
 char *stamp_line(const struct stamp *s);         /* compact JSON; caller frees with mem_free */
+/* SHA-256 of a stamp as JSON with sorted keys, so that it does not depend on the file from which the stamp was read. */
+void stamp_hash(const json_t *root, char hex[65]);
 
 /* Write the sidecar PATH.json. Call it before PATH is written: an output without its stamp would look like another program's. */
 int stamp_sidecar(const struct stamp *s, const char *path, struct err *e);

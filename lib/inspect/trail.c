@@ -10,6 +10,8 @@
 #include "data/samples.h"
 #include "diffusion/ensemble.h"
 #include "file/fileio.h"
+#include "file/stamp.h"
+#include "inspect/contribution.h"
 #include "inspect/describe.h"
 
 /* A file or folder to look in. */
@@ -24,7 +26,8 @@ struct trail {
 	struct place *place;
 	int places;
 	json_t *rows, *ends;
-	json_t *done; /* hashes that were followed, so that networks of the same shards follow them once */
+	json_t *done;    /* hashes that were followed, so that networks of the same shards follow them once */
+	json_t *experts; /* what each expert contributed to the picture; NULL: not known */
 };
 
 static const char *text_of(const json_t *o, const char *key)
@@ -201,6 +204,26 @@ static void add_run(struct str *s, const char *dir)
 	mem_free(path);
 }
 
+/* Add to the row of an expert's contribution what its data were. */
+static void add_data(struct trail *t, const char *expert, const json_t *facts)
+{
+	static const char *const keys[] = {"cluster", "cluster_name"};
+	const json_t *provenance = json_object_get(facts, "provenance");
+	json_t *row, *v;
+	const char *key;
+	size_t i;
+
+	json_array_foreach (t->experts, i, row) {
+		if (strcmp(text_of(row, "expert"), expert))
+			continue;
+		for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+			if ((v = json_object_get(facts, keys[k])))
+				json_object_set(row, keys[k], v);
+		json_object_foreach ((json_t *)(uintptr_t)provenance, key, v)
+			json_object_set(row, key, v);
+	}
+}
+
 /* The training of a network whose weights have this hash. */
 static void follow_network(struct trail *t, const char *dir, const char *name, const char *hash)
 {
@@ -212,6 +235,7 @@ static void follow_network(struct trail *t, const char *dir, const char *name, c
 	struct str s = {0};
 
 	describe_path(facts, dir, &quick, NULL);
+	add_data(t, name, facts);
 	stamp = json_object_get(facts, "stamp");
 	step = json_object_get(json_object_get(facts, "weights"), "step");
 	if (json_is_integer(json_object_get(facts, "cluster")))
@@ -345,10 +369,33 @@ static char *sample_detail(const json_t *stamp)
 	return text;
 }
 
-/* The stamp of the picture with this number in a tar, which is in the picture. NULL and *e: there is none. */
-static json_t *stamp_in_tar(const char *file, int64_t index, struct err *e)
+/* The stamp in a picture, or, of a format without a place for one, in the json member of its sample. NULL: there is none. */
+static json_t *stamp_of_sample(const char *file, const struct sample *s)
 {
 	static const struct facts_options quick;
+	const struct sample_member *m = sample_picture(s), *facts = sample_find(s, "json");
+	json_t *stamp = NULL, *o;
+
+	if (m) {
+		struct facts_source source = {.name = file, .data = m->data, .len = m->len};
+
+		o = json_object();
+		facts_still(o, &source, &quick, NULL);
+		stamp = json_incref(json_object_get(o, "stamp"));
+		json_decref(o);
+	}
+	if (stamp || !facts)
+		return stamp;
+	o = json_loadb(facts->data, facts->len, JSON_REJECT_DUPLICATES, NULL);
+	if (json_is_object(o))
+		return o;
+	json_decref(o);
+	return NULL;
+}
+
+/* The stamp of the picture with this number in a tar. NULL and *e: there is none. */
+static json_t *stamp_in_tar(const char *file, int64_t index, struct err *e)
+{
 	struct samples_options so = {.once = 1};
 	struct samples *x = samples_open(&file, 1, &so, e);
 	struct sample sample;
@@ -357,17 +404,9 @@ static json_t *stamp_in_tar(const char *file, int64_t index, struct err *e)
 	int rc = -1, found = 0;
 
 	while (x && !found && (rc = samples_next(x, &sample, e)) == 1) {
-		const struct sample_member *m = sample_picture(&sample);
-
 		found = !parse_i64(sample.key, 0, INT64_MAX, &number) && number == index;
-		if (found && m) {
-			struct facts_source source = {.name = file, .data = m->data, .len = m->len};
-			json_t *o = json_object();
-
-			facts_still(o, &source, &quick, NULL);
-			stamp = json_incref(json_object_get(o, "stamp"));
-			json_decref(o);
-		}
+		if (found)
+			stamp = stamp_of_sample(file, &sample);
 	}
 	samples_close(x);
 	if (!found && rc == 0)
@@ -412,6 +451,35 @@ static int chosen_by_router(const json_t *stamp)
 	return route && strncmp(route, "expert:", 7) && strcmp(route, "full") && !json_object_get(stamp, "expert");
 }
 
+/* Look for the picture in the logs among the operands. *logs: their number. */
+static int find_contribution(struct trail *t, const json_t *stamp, int *logs, struct err *e)
+{
+	char hash[65];
+	int rc = 0;
+
+	*logs = 0;
+	stamp_hash(stamp, hash);
+	for (int i = 0; i < t->places && !t->experts && rc >= 0; i++)
+		if (contribution_is_log(t->place[i].path)) {
+			*logs += 1;
+			rc = contribution_read(t->place[i].path, hash, &t->experts, e);
+		}
+	return rc < 0 ? -1 : 0;
+}
+
+/* Say where the contributions of the experts could have been read. */
+static void add_unknown_experts(struct trail *t, const char *file, const json_t *stamp, int logs)
+{
+	if (t->experts)
+		return;
+	if (logs && json_object_get(stamp, "index"))
+		add_end(t, str_new("%s: no log among the operands has this picture", file));
+	else if (logs)
+		add_end(t, str_new("%s: a log tells of single pictures: give the number of one, or its file", file));
+	else if (chosen_by_router(stamp))
+		add_end(t, str_new("%s: which of the experts drew it is recorded by ddm-sample --log alone", file));
+}
+
 static void open_places(struct trail *t, const char *const *path, int n)
 {
 	static const struct facts_options quick;
@@ -440,6 +508,7 @@ int trail_follow(json_t *o, const char *file, int64_t index, const char *const *
 	const char *program = text_of(stamp, "program"), *model = text_of(inputs, "model");
 	struct trail t = {0};
 	char hex[65];
+	int logs = 0, rc;
 
 	if (!program || strcmp(program, "ddm-sample")) {
 		json_decref(stamp);
@@ -448,6 +517,7 @@ int trail_follow(json_t *o, const char *file, int64_t index, const char *const *
 	t = (struct trail){.rows = json_array(), .ends = json_array(), .done = json_object()};
 	open_places(&t, place, n);
 	add(&t, json_object_get(stamp, "index") ? "picture" : "pictures", NULL, file, stamp, sample_detail(stamp));
+	rc = find_contribution(&t, stamp, &logs, e);
 	if (!model && hash_of_files(inputs, hex))
 		model = hex;
 	if (model)
@@ -455,9 +525,10 @@ int trail_follow(json_t *o, const char *file, int64_t index, const char *const *
 	else
 		add_end(&t, str_new("%s: its stamp records no model", file));
 	add_inputs(&t, inputs);
-	if (chosen_by_router(stamp))
-		add_end(&t, str_new("%s: which of the experts drew it is recorded by ddm-sample --log alone", file));
+	add_unknown_experts(&t, file, stamp, logs);
 	json_object_set_new(o, "trail", t.rows);
+	if (t.experts)
+		json_object_set_new(o, "experts", t.experts);
 	json_object_set_new(o, "ends", t.ends);
 	if (json_object_get(stamp, "version"))
 		json_object_set(o, "stamp", stamp);
@@ -466,5 +537,5 @@ int trail_follow(json_t *o, const char *file, int64_t index, const char *const *
 	mem_free(t.place);
 	json_decref(t.done);
 	json_decref(stamp);
-	return 0;
+	return rc;
 }

@@ -81,7 +81,7 @@ int batch_put(void *arg, int64_t i, const struct output_made *m, struct err *e)
 int batch_end(struct sampling *r, int64_t n, struct err *e)
 {
 	for (int64_t i = 0; i < n; i++) {
-		if (r->ask.log && samplereport_log(r, r->index[i], r->weights + i * r->ask.steps * r->ensemble.k, e))
+		if (r->ask.log && samplereport_log(r, i, e))
 			return -1;
 		r->assigned[r->heaviest[i]]++;
 	}

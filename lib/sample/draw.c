@@ -108,8 +108,9 @@ static int sample_batch(struct sampling *r, int64_t n, struct err *e)
 		return -1;
 	batch_items(r, n);
 	rc = output_make(&r->out, n, r->x, r->item, output_makes_files(&r->out), batch_put, r, e);
+	rc = rc || batch_end(r, n, e) ? -1 : 0;
 	batch_items_free(r, n);
-	return rc ? -1 : batch_end(r, n, e);
+	return rc;
 }
 
 int sampling_draw(struct sampling *r, struct err *e)

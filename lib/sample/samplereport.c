@@ -157,20 +157,24 @@ int samplereport_write(struct sampling *r, double seconds, struct err *e)
 	return rc;
 }
 
-int samplereport_log(struct sampling *r, int64_t index, const double *w, struct err *e)
+int samplereport_log(struct sampling *r, int64_t i, struct err *e)
 {
-	json_t *o = json_object(), *all = json_array();
-	char *line;
+	const double *w = r->weights + i * r->ask.steps * r->ensemble.k;
+	json_t *o = json_object(), *all = json_array(), *stamp = json_loads(r->item[i].stamp, 0, NULL);
+	char *line, hash[65];
 	int rc;
 
 	for (int64_t s = 0; s < r->ask.steps; s++) {
 		json_t *row = json_array();
 
-		for (int i = 0; i < r->ensemble.k; i++)
-			json_array_append_new(row, jsonio_real(w[s * r->ensemble.k + i]));
+		for (int k = 0; k < r->ensemble.k; k++)
+			json_array_append_new(row, jsonio_real(w[s * r->ensemble.k + k]));
 		json_array_append_new(all, row);
 	}
-	json_object_set_new(o, "index", json_integer(index));
+	stamp_hash(stamp, hash);
+	json_decref(stamp);
+	json_object_set_new(o, "index", json_integer(r->index[i]));
+	json_object_set_new(o, "stamp", json_string(hash));
 	json_object_set_new(o, "weights", all);
 	line = jsonio_sealed_line(o);
 	json_decref(o);

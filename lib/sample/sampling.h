@@ -125,8 +125,8 @@ int batch_texts(struct sampling *r, int64_t n, struct texts *texts, struct err *
 void batch_items(struct sampling *r, int64_t n);
 void batch_items_free(struct sampling *r, int64_t n);
 int batch_put(void *arg, int64_t i, const struct output_made *m, struct err *e);
-int batch_shows(const struct sampling *r, int64_t i); /* whether batch_put needs the pixels of picture i, for the sheet or a hook */
-int batch_end(struct sampling *r, int64_t n, struct err *e);
+int batch_shows(const struct sampling *r, int64_t i);        /* whether batch_put needs the pixels of picture i, for the sheet or a hook */
+int batch_end(struct sampling *r, int64_t n, struct err *e); /* before batch_items_free */
 
 /* ---- resuming ---- */
 
@@ -170,7 +170,7 @@ int spread_draw(struct sampling *r, struct err *e);
 int samplereport_check(const struct sample_request *q, struct err *e);
 /* Send a summary to the hooks and write the requested report and timing as JSON; only `timing` contains `seconds`. */
 int samplereport_write(struct sampling *r, double seconds, struct err *e);
-/* Add a line of JSON to the log: the experts' weights w (steps, k) for picture `index`. */
-int samplereport_log(struct sampling *r, int64_t index, const double *w, struct err *e);
+/* Add a line of JSON to the log: the number of picture i of the batch, the hash of its stamp (stamp_hash), and the experts' weights (steps, k). */
+int samplereport_log(struct sampling *r, int64_t i, struct err *e);
 
 #endif

@@ -230,8 +230,9 @@ static int take_piece(void *arg, const struct str *order, const struct str *resu
 	memcpy(r->heaviest, next_bytes(&at, (size_t)p.rows * sizeof *r->heaviest), (size_t)p.rows * sizeof *r->heaviest);
 	batch_items(r, p.rows);
 	rc = put_answer(r, p.rows, at, e);
+	rc = rc || batch_end(r, p.rows, e) ? -1 : 0;
 	batch_items_free(r, p.rows);
-	return rc ? -1 : batch_end(r, p.rows, e);
+	return rc;
 }
 
 static int wait_for_pieces(void *arg, struct err *e)

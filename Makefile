@@ -381,7 +381,7 @@ check-peers: all $(PEERS) $(addprefix $(B)/tests/unit/test_,pretrained encoders 
 	$(Q)B=$(B) PEER_PYTHON='$(or $(PEER_PYTHON),python3)' $(SRC)/tests/peers/run $(T)
 
 soak: all $(B)/tests/clockjump.so $(B)/tests/soak
-	$(Q)B=$(B) $(foreach v,TIME EVERY SEED KINDS STEPS SAVE,$(if $($(v)),$(v)='$($(v))')) $(SRC)/tests/faults/soaking.sh
+	$(Q)B=$(B) $(foreach v,TIME EVERY SEED KINDS STEPS SAVE RANKS,$(if $($(v)),$(v)='$($(v))')) $(SRC)/tests/faults/soaking.sh
 
 demo:
 	$(Q)B=$(B) $(SRC)/share/deps.sh --quick --needed

@@ -97,11 +97,13 @@ int time_check(const struct time_law *law, struct time_range range, const struct
 void time_span(struct time_range range, const struct path *path, double *lo, double *hi);
 
 enum loss_kind {
-	LOSS_SQUARED, /* weighted squared error of the prediction */
-	LOSS_CLASS,   /* cross-entropy of the cluster, for a router */
-	LOSS_SOFT,    /* cross-entropy of probabilities of the clusters, for a router */
-	LOSS_ERRORS,  /* cross-entropy of numbers that follow from the errors of experts, for a router */
-	LOSS_MIXTURE  /* squared error of the mixture of experts, for a router */
+	LOSS_SQUARED,  /* weighted squared error of the prediction */
+	LOSS_CLASS,    /* cross-entropy of the cluster, for a router */
+	LOSS_SOFT,     /* cross-entropy of probabilities of the clusters, for a router */
+	LOSS_ERRORS,   /* cross-entropy of numbers that follow from the errors of experts, for a router */
+	LOSS_VARIANCE, /* negative log-likelihood of the errors of experts, each with a variance of its own, for a router */
+	LOSS_MIXTURE,  /* squared error of the mixture of experts, for a router */
+	LOSS_ANCHORED  /* the same, plus a multiple of the cross-entropy of the cluster */
 };
 
 struct objective_def {

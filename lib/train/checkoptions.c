@@ -19,8 +19,9 @@ static int check_target(const struct train_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "--path %s: --target measures the errors of experts on the linear path alone", o->objective.path.name);
 	if (o->label_smoothing > 0)
 		return err_set(e, ERR_USAGE, "--label-smoothing: only the clusters of --target cluster can be smoothed");
-	if (o->target.kind == TARGET_MIXTURE && o->calibrate)
-		return err_set(e, ERR_USAGE, "--calibrate: fits a temperature to a cross-entropy, and --target mixture has none");
+	if ((o->target.kind == TARGET_MIXTURE || o->target.kind == TARGET_VARIANCE) && o->calibrate)
+		return err_set(e, ERR_USAGE, "--calibrate: fits a temperature to a cross-entropy, and --target %s has none",
+		               o->target.kind == TARGET_MIXTURE ? "mixture" : "variance");
 	return 0;
 }
 

@@ -13,7 +13,7 @@ static int ask_experts(struct trainer *r, int64_t n, const struct clean *clean, 
 	if (!gram)
 		return -1;
 	for (int64_t i = 0; i < n; i++)
-		z->label[i] = target_of(&r->o->target, gram + i * k * k, k, z->target + i * numbers);
+		z->label[i] = target_of(&r->o->target, gram + i * k * k, k, z->label[i], z->target + i * numbers);
 	noised_put_target(z, n);
 	return 0;
 }

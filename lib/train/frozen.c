@@ -13,10 +13,8 @@
 #include "diffusion/ensemble.h"
 
 static const struct named target_rows[] = {
-    {.name = "cluster"},
-    {.name = "error", .numbers = ":T", .count = 1, .optional = 1, .number = {{.01, 1e-9, 1e9}}},
-    {.name = "regret"},
-    {.name = "mixture"},
+    {.name = "cluster"},  {.name = "error", .numbers = ":T", .count = 1, .optional = 1, .number = {{.01, 1e-9, 1e9}}},   {.name = "regret"},
+    {.name = "variance"}, {.name = "mixture", .numbers = ":ANCHOR", .count = 1, .optional = 1, .number = {{0, 0, 1e9}}},
 };
 static const struct named_table targets = NAMED_TABLE(target_rows);
 
@@ -27,7 +25,7 @@ int target_parse(const char *text, struct router_target *t, struct err *e)
 
 	if (i < 0)
 		return -1;
-	*t = (struct router_target){(enum target_kind)i, i == TARGET_ERROR ? number[0] : 0};
+	*t = (struct router_target){(enum target_kind)i, i == TARGET_ERROR ? number[0] : 0, i == TARGET_MIXTURE ? number[0] : 0};
 	return 0;
 }
 
@@ -35,13 +33,20 @@ char *target_text(const struct router_target *t)
 {
 	char number[F64_TEXT];
 
-	if (t->kind != TARGET_ERROR)
+	if (t->kind != TARGET_ERROR && !(t->anchor > 0))
 		return mem_strdup(target_rows[t->kind].name);
-	print_f64(number, t->temperature);
+	print_f64(number, t->kind == TARGET_ERROR ? t->temperature : t->anchor);
 	return str_new("%s:%s", target_rows[t->kind].name, number);
 }
 
-int target_of(const struct router_target *t, const double *gram, int k, float *out)
+enum loss_kind target_loss(const struct router_target *t)
+{
+	if (t->kind == TARGET_MIXTURE)
+		return t->anchor > 0 ? LOSS_ANCHORED : LOSS_MIXTURE;
+	return t->kind == TARGET_VARIANCE ? LOSS_VARIANCE : LOSS_ERRORS;
+}
+
+int target_of(const struct router_target *t, const double *gram, int k, int32_t cluster, float *out)
 {
 	int best = 0, worst = 0;
 	double sum = 0;
@@ -61,10 +66,16 @@ int target_of(const struct router_target *t, const double *gram, int k, float *o
 		for (int i = 0; i < k; i++)
 			out[i] = (float)(gram[worst * k + worst] - gram[i * k + i]);
 		break;
+	case TARGET_VARIANCE:
+		for (int i = 0; i < k; i++)
+			out[i] = (float)gram[i * k + i];
+		break;
 	default:
 		assert(t->kind == TARGET_MIXTURE);
 		for (int i = 0; i < k * k; i++)
 			out[i] = (float)gram[i];
+		for (int i = 0; i < k && t->anchor > 0; i++)
+			out[k * k + i] = i == cluster ? (float)t->anchor : 0;
 	}
 	return best;
 }

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "core/err.h"
+#include "diffusion/objective.h"
 #include "kernels/device.h"
 
 /* What a router is trained on. The letter e stands for the diagonal of G. */
@@ -18,21 +19,26 @@ enum target_kind {
 	TARGET_ERROR,   /* cross-entropy of softmax(-e / temperature) */
 	TARGET_REGRET, /* cross-entropy of every expert k, weighted by max_j e_j - e_k: what the worst choice costs beyond k. In expectation the weights
 	                 * of the optimum are proportional to max e - e_k, so its largest is that of the expert with the least expected error */
-	TARGET_MIXTURE /* w'Gw with w the router's softmax */
+	TARGET_VARIANCE, /* the mean over k of (e_k exp(z_k) - z_k) / 2 with z the router's logits, which learn the negative log of the expected error, so
+	                  * that the softmax of z weighs each expert by the inverse of its expected squared error */
+	TARGET_MIXTURE /* w'Gw with w the router's softmax, plus `anchor` times the cross-entropy of the sample's cluster */
 };
 
 struct router_target {
 	enum target_kind kind;
 	double temperature; /* TARGET_ERROR: in units of e */
+	double anchor;      /* TARGET_MIXTURE: 0 or more */
 };
 
-/* Parse cluster, error[:T], regret or mixture; else ERR_USAGE. The text of one: caller frees with mem_free. */
+/* Parse cluster, error[:T], regret, variance or mixture[:ANCHOR]; else ERR_USAGE. The text of one: caller frees with mem_free. */
 int target_parse(const char *text, struct router_target *t, struct err *e);
 char *target_text(const struct router_target *t);
 
-/* The numbers that a sample's loss reads, from its matrix (k, k): out (k) of TARGET_ERROR and TARGET_REGRET, (k, k) of TARGET_MIXTURE. Returns the
- * expert with the least error. */
-int target_of(const struct router_target *t, const double *gram, int k, float *out);
+/* The loss of training towards a target that reads errors of experts. */
+enum loss_kind target_loss(const struct router_target *t);
+/* The numbers that a sample's loss reads, from its matrix (k, k) and its cluster: out (k), or of TARGET_MIXTURE (k, k), followed with an anchor by
+ * a row (k) that is the anchor at the cluster and 0 elsewhere. Returns the expert with the least error. */
+int target_of(const struct router_target *t, const double *gram, int k, int32_t cluster, float *out);
 
 struct frozen;
 

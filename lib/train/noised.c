@@ -15,6 +15,29 @@ static const uint64_t VALIDATION_SEED = 0;
 /* The number of buffers that batches are copied to, and the stream of these copies. */
 enum { PLACES = 2, ARRIVALS = 1 };
 
+/* Rows of K numbers that the loss of a sample reads. */
+static int64_t target_rows(const struct net_config *c, enum loss_kind kind)
+{
+	switch (kind) {
+	case LOSS_SOFT:
+	case LOSS_ERRORS:
+	case LOSS_VARIANCE:
+		return 1;
+	case LOSS_MIXTURE:
+		return c->clusters;
+	case LOSS_ANCHORED:
+		return c->clusters + 1;
+	default:
+		return 0;
+	}
+}
+
+/* Whether the target follows from the errors of experts at x_t. */
+static int needs_experts(enum loss_kind kind)
+{
+	return kind == LOSS_ERRORS || kind == LOSS_VARIANCE || kind == LOSS_MIXTURE || kind == LOSS_ANCHORED;
+}
+
 static void measure(struct noised *z, int64_t n, const struct net_config *c, enum loss_kind kind)
 {
 	z->rows = n;
@@ -25,8 +48,7 @@ static void measure(struct noised *z, int64_t n, const struct net_config *c, enu
 	z->row_bytes[NOISED_TEXT] = (size_t)(z->text_tokens * c->text_width) * sizeof(float);
 	z->row_bytes[NOISED_MASK] = net_reads(c, NET_IN_MASK) ? (size_t)z->text_tokens * sizeof(float) : 0;
 	z->row_bytes[NOISED_MICRO] = net_reads(c, NET_IN_MICRO) ? NET_MICRO * sizeof(float) : 0;
-	if (kind == LOSS_SOFT || kind == LOSS_ERRORS || kind == LOSS_MIXTURE)
-		z->row_bytes[NOISED_TARGET] = (size_t)(c->clusters * (kind == LOSS_MIXTURE ? c->clusters : 1)) * sizeof(float);
+	z->row_bytes[NOISED_TARGET] = (size_t)(target_rows(c, kind) * c->clusters) * sizeof(float);
 	z->kind = kind;
 }
 
@@ -308,6 +330,26 @@ static struct tensor *mixture_loss(struct tape *t, struct tensor *logits, struct
 	return op_reshape(t, tape_float(t, op_sum(t, tape_float(t, op_mul(t, w, gw)), one, 1)), 1, &n);
 }
 
+/* The mean over the experts of (e exp(z) - z) / 2, for logits z and errors e, both (B, K): the negative log-likelihood of errors of mean 0 and variance
+ * exp(-z). In float, as mixture_loss. */
+static struct tensor *variance_loss(struct tape *t, struct tensor *logits, struct tensor *error)
+{
+	int64_t n = logits->shape[0], one[2] = {n, 1};
+	struct tensor *z = tape_float(t, logits), *scaled = tape_float(t, op_mul(t, tape_float(t, op_unary(t, z, UNARY_EXP)), error));
+
+	z = tape_float(t, op_axpby(t, 1, scaled, -1, z));
+	return op_reshape(t, tape_float(t, op_sum(t, z, one, .5 / (double)logits->shape[1])), 1, &n);
+}
+
+/* The mixture's loss by the first K rows of target (B, K + 1, K), plus the cross-entropy of the last. */
+static struct tensor *anchored_loss(struct tape *t, struct tensor *logits, struct tensor *target)
+{
+	int64_t k = logits->shape[1];
+	struct tensor *anchor = op_reshape(t, op_slice(t, target, 1, k, 1), 2, logits->shape);
+
+	return tape_float(t, op_add(t, mixture_loss(t, logits, op_slice(t, target, 1, 0, k)), op_xent_soft(t, logits, anchor)));
+}
+
 void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind kind, struct params *p, enum dtype real, int64_t capacity,
                  int backward, enum recompute recompute)
 {
@@ -327,7 +369,7 @@ void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind
 		l->from_x0 = vector(t);
 		l->from_eps = vector(t);
 	}
-	if (kind == LOSS_ERRORS || kind == LOSS_MIXTURE)
+	if (needs_experts(kind))
 		tape_keep(t, l->velocity = op_qsample(t, l->x0, eps, l->from_x0, l->from_eps));
 	l->network = tape_mark(t);
 	in.x = l->x;
@@ -340,12 +382,12 @@ void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind
 	l->out = net_record(t, p, c, &in);
 	if (kind == LOSS_CLASS) {
 		l->loss = op_xent(t, l->out, l->label);
-	} else if (kind == LOSS_MIXTURE) {
-		l->target = tape_input(t, real, 3, (int64_t[3]){capacity, c->clusters, c->clusters}, TAPE_BATCHED);
-		l->loss = mixture_loss(t, l->out, l->target);
+	} else if (kind == LOSS_MIXTURE || kind == LOSS_ANCHORED) {
+		l->target = tape_input(t, real, 3, (int64_t[3]){capacity, target_rows(c, kind), c->clusters}, TAPE_BATCHED);
+		l->loss = (kind == LOSS_MIXTURE ? mixture_loss : anchored_loss)(t, l->out, l->target);
 	} else if (kind != LOSS_SQUARED) {
 		l->target = tape_input(t, real, 2, (int64_t[2]){capacity, c->clusters}, TAPE_BATCHED);
-		l->loss = op_xent_soft(t, l->out, l->target);
+		l->loss = (kind == LOSS_VARIANCE ? variance_loss : op_xent_soft)(t, l->out, l->target);
 	} else {
 		l->weight = vector(t);
 		l->loss = op_mse(t, l->out, op_qsample(t, l->x0, eps, l->from_x0, l->from_eps), l->weight);

@@ -25,9 +25,10 @@ struct loss_tape {
 	struct tape *tape;
 	struct tensor *x0, *alpha, *sigma, *t, *label, *weight; /* inputs; label and weight may be NULL */
 	struct tensor *text, *mask, *micro;                     /* inputs (net/net.h: struct net_input), or NULL */
-	struct tensor *target;             /* input of a router, in place of label: (B, clusters), of LOSS_MIXTURE (B, clusters, clusters); or NULL */
-	struct tensor *from_x0, *from_eps; /* inputs: an expert's target = from_x0 x0 + from_eps eps; NULL for a router without experts */
-	struct tensor *velocity;           /* of LOSS_ERRORS and LOSS_MIXTURE: that target of the experts, kept; else NULL */
+	struct tensor *target;                 /* input of a router, in place of label: (B, clusters), of LOSS_MIXTURE (B, clusters, clusters), of
+	                                    * LOSS_ANCHORED (B, clusters + 1, clusters); or NULL */
+	struct tensor *from_x0, *from_eps;     /* inputs: an expert's target = from_x0 x0 + from_eps eps; NULL for a router without experts */
+	struct tensor *velocity;               /* of a loss from the errors of experts: that target of theirs, kept; else NULL */
 	struct tensor *x, *out, *loss, *dloss; /* x, out and loss are kept */
 	int network, forward_end, end;         /* tape positions: after x_t; after the loss; after the gradient */
 };
@@ -82,7 +83,7 @@ void objective_noise(const struct objective *o, struct noised *z, struct loss_ta
 void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, int64_t first,
                         int64_t total);
 
-/* Copy the targets of rows 0 .. n-1 to the device. For LOSS_ERRORS and LOSS_MIXTURE, whose targets follow from x_t. */
+/* Copy the targets of rows 0 .. n-1 to the device. For losses from the errors of experts, whose targets follow from x_t. */
 void noised_put_target(struct noised *z, int64_t n);
 /* Copy t and label of rows 0 .. n-1 to the device unchanged, for runs of the tape from `network` on; the caller writes x. */
 void noised_put(struct noised *z);

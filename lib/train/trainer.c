@@ -96,6 +96,10 @@ static int check_experts(const struct trainer *r, struct err *e)
 		               r->o->experts, f.channels, f.size, f.size, r->o->shards, info->channels, info->height, info->width);
 	if (info->clusters != 1 && info->clusters != f.k)
 		return err_set(e, ERR_DATA, "--experts: %s has %d experts, but %s has %d clusters", r->o->experts, f.k, r->o->shards, info->clusters);
+	if (r->o->target.anchor > 0 && info->clusters != f.k)
+		return err_set(e, ERR_USAGE,
+		               "--target mixture:%g: the anchor needs the cluster of each sample, and %s has one cluster for %d experts",
+		               r->o->target.anchor, r->o->shards, f.k);
 	if (f.classes && info->classes > f.classes)
 		return err_set(e, ERR_DATA, "--experts: the experts of %s know %d classes, but %s has %d", r->o->experts, f.classes, r->o->shards,
 		               info->classes);

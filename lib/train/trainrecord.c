@@ -7,7 +7,7 @@ static enum loss_kind loss_of(const struct train_options *o)
 		return LOSS_SQUARED;
 	if (o->target.kind == TARGET_CLUSTER)
 		return o->label_smoothing > 0 ? LOSS_SOFT : LOSS_CLASS;
-	return o->target.kind == TARGET_MIXTURE ? LOSS_MIXTURE : LOSS_ERRORS;
+	return target_loss(&o->target);
 }
 
 static void fit_objective(struct trainer *r)

@@ -21,13 +21,14 @@ check_err "says what is missing" '--target error:0.01: its experts are missing'
 check_exit 2 "--experts without a target" $run $few --experts law -o m s
 check_exit 2 "the target cluster needs none" $run $few --experts law --target cluster -o m s
 check_err "and says so" 'needs none'
-for t in errors error:0 error:x mixture:1; do
+for t in errors error:0 error:x mixture:-1 variance:1; do
 	check_exit 2 "--target $t" $run $few --experts law --target $t -o m s
 done
 check_exit 66 "no such experts" $run $few --experts none --target regret -o m s
 check_exit 2 "experts are measured on the linear path" $run $few --experts law --target regret --path gvp -o m s
 check_exit 2 "--label-smoothing" $run $few --experts law --target regret --label-smoothing .1 -o m s
 check_exit 2 "--calibrate a mixture" $run $few --experts law --target mixture --calibrate -o m s
+check_exit 2 "--calibrate a variance" $run $few --experts law --target variance --calibrate -o m s
 check_exit 2 "one expert" $run $few --experts uneven/expert_0 --target mixture -o m s
 check_err "is not enough" 'has one expert'
 mkdir gap && cp -R uneven/expert_0 uneven/expert_2 gap
@@ -49,7 +50,7 @@ check_err "says why" 'for parts of the times'
 check_absent "nothing was made" m
 
 # What each learns. The clusters say nothing of the bad expert, and the errors do.
-for t in cluster error:.1 regret mixture; do
+for t in cluster error:.1 regret variance mixture mixture:.01; do
 	mkdir "$t" && cp -R uneven/expert_* "$t" || exit 1
 	if [ $t = cluster ]; then experts=; else experts="--experts uneven"; fi
 	# shellcheck disable=SC2086
@@ -60,7 +61,7 @@ for t in cluster error:.1 regret mixture; do
 done
 loss() { sed 's/.*"'"$2"'":\([0-9.e-]*\).*/\1/' "$1"; }
 error=$(loss cluster.full loss_error)
-for t in error:.1 regret mixture; do
+for t in error:.1 regret variance mixture mixture:.01; do
 	check_true "$t: a smaller loss of the mixture" "$(loss $t.full loss) < $(loss cluster.full loss)"
 	check_true "$t: a much smaller loss of the first choice" "$(loss $t.top-1 loss) + 3 * $error < $(loss cluster.top-1 loss)"
 done

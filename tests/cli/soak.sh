@@ -26,7 +26,7 @@ SOAK_CLOCK=$B/tests/clockjump.so check_out "the clock jumps" yes \
 
 check "no output changes under faults" env TIME=20 EVERY=1 STEPS=300 SAVE=1s SEED="${DDM_TEST_SOAK_SEED:-1}" sh "$SRC/tests/faults/soaking.sh"
 cp "$OUT" table
-for row in "faults: kill" "faults: stop" "faults: full" "faults: io" "faults: clock" "campaigns, each .*" "goodput" "steps done again for each"; do
+for row in "faults: kill" "faults: stop" "faults: full" "faults: io" "faults: clock" "campaigns, each .*" "goodput" "goodput by processor time" "steps done again for each"; do
 	check_grep "the table has: $row" "^$row	[0-9]" table
 done
 struck=$(awk -F '\t' '/^faults/ { n += $2 } END { print n }' table)

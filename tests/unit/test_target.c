@@ -16,23 +16,30 @@
 
 static void names(void **state)
 {
-	static const char *const good[] = {"cluster", "error:0.1", "regret", "mixture"};
-	static const char *const bad[] = {"", "errors", "error:0", "error:-1", "error:1,2", "regret:1", "mixture "};
+	static const char *const good[] = {"cluster", "error:0.1", "regret", "variance", "mixture", "mixture:0.5"};
+	static const int kinds[] = {TARGET_CLUSTER, TARGET_ERROR, TARGET_REGRET, TARGET_VARIANCE, TARGET_MIXTURE, TARGET_MIXTURE};
+	static const char *const bad[] = {"", "errors", "error:0", "error:-1", "error:1,2", "regret:1", "variance:1", "mixture:-1", "mixture "};
 	struct router_target t;
 	struct err e = {0};
 
 	(void)state;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 6; i++) {
 		char *text;
 
 		assert_int_equal(target_parse(good[i], &t, &e), 0);
-		assert_int_equal(t.kind, i);
+		assert_int_equal(t.kind, kinds[i]);
 		text = target_text(&t);
 		assert_string_equal(text, good[i]);
 		mem_free(text);
 	}
 	assert_int_equal(target_parse("error", &t, &e), 0);
 	assert_float_equal(t.temperature, .01, 0);
+	assert_int_equal(target_parse("mixture:.5", &t, &e), 0);
+	assert_float_equal(t.anchor, .5, 0);
+	assert_int_equal(target_loss(&t), LOSS_ANCHORED);
+	assert_int_equal(target_parse("mixture", &t, &e), 0);
+	assert_float_equal(t.anchor, 0, 0);
+	assert_int_equal(target_loss(&t), LOSS_MIXTURE);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		e = (struct err){0};
 		assert_int_equal(target_parse(bad[i], &t, &e), -1);
@@ -45,27 +52,36 @@ static void by_hand(void **state)
 {
 	static const double gram[9] = {.3, .05, .01, .05, .1, -.02, .01, -.02, .2}, ties[4] = {.5, 0, 0, .5};
 	double sum = exp(-3) + exp(-1) + exp(-2);
-	struct router_target t = {TARGET_ERROR, .1};
-	float out[9];
+	struct router_target t = {TARGET_ERROR, .1, 0};
+	float out[12];
 
 	(void)state;
-	assert_int_equal(target_of(&t, gram, 3, out), 1);
+	assert_int_equal(target_of(&t, gram, 3, 2, out), 1);
 	assert_float_equal(out[0], exp(-3) / sum, 1e-7);
 	assert_float_equal(out[1], exp(-1) / sum, 1e-7);
 	assert_float_equal(out[2], exp(-2) / sum, 1e-7);
 	t.temperature = 1e-6; /* exp(-3e5) is 0 */
-	target_of(&t, gram, 3, out);
+	target_of(&t, gram, 3, 2, out);
 	assert_float_equal(out[1], 1, 0);
 	t.kind = TARGET_REGRET;
-	assert_int_equal(target_of(&t, gram, 3, out), 1);
+	assert_int_equal(target_of(&t, gram, 3, 2, out), 1);
 	assert_float_equal(out[0], 0, 0);
 	assert_float_equal(out[1], .2, 1e-7);
 	assert_float_equal(out[2], .1, 1e-7);
 	t.kind = TARGET_MIXTURE;
-	assert_int_equal(target_of(&t, gram, 3, out), 1);
+	assert_int_equal(target_of(&t, gram, 3, 2, out), 1);
 	for (int i = 0; i < 9; i++)
 		assert_float_equal(out[i], gram[i], 1e-8);
-	assert_int_equal(target_of(&t, ties, 2, out), 0);
+	t.anchor = .25;
+	target_of(&t, gram, 3, 2, out);
+	assert_float_equal(out[8], .2, 1e-8);
+	assert_float_equal(out[9] + out[10], 0, 0);
+	assert_float_equal(out[11], .25, 0);
+	t.kind = TARGET_VARIANCE;
+	assert_int_equal(target_of(&t, gram, 3, 2, out), 1);
+	for (int i = 0; i < 3; i++)
+		assert_float_equal(out[i], gram[4 * i], 1e-8);
+	assert_int_equal(target_of(&t, ties, 2, 0, out), 0);
 }
 
 /* ---- the optimum on a finite set ---- */
@@ -143,7 +159,7 @@ static double loss_at(enum loss_kind kind, const double *target, int64_t numbers
 	for (int i = 0; i < 5; i++)
 		tape_bind(l.tape, vectors[i], ones);
 	tape_bind(l.tape, l.x0, x0);
-	assert_int_equal(l.target->shape[1] * (kind == LOSS_MIXTURE ? l.target->shape[2] : 1), numbers);
+	assert_int_equal(l.target->shape[1] * (l.target->rank == 3 ? l.target->shape[2] : 1), numbers);
 	tape_bind(l.tape, l.target, (double *)(uintptr_t)target);
 	tape_bind(l.tape, l.dloss, (double *)(uintptr_t)p);
 	tape_seed(l.tape, &(struct run_keys){0});
@@ -165,29 +181,37 @@ static double largest(const double *a)
 	return fmax(fabs(a[0]), fmax(fabs(a[1]), fabs(a[2])));
 }
 
-/* At the optimum w in closed form the gradient is 0, and the loss is less than beside it. The numbers of a target are floats: 6e-8 of the largest. */
-static void check_optimum(const struct router_target *t, const double *p, const double *gram, const double *w)
+/* At the optimum in closed form the gradient is 0, and the loss is less than beside it. bias (K): the logits. The numbers of a target are floats: 6e-8
+ * of the largest. */
+static void check_optimum(const struct router_target *t, const double *p, const double *gram, double *bias)
 {
-	int64_t numbers = t->kind == TARGET_MIXTURE ? K * K : K;
-	enum loss_kind kind = t->kind == TARGET_MIXTURE ? LOSS_MIXTURE : LOSS_ERRORS;
-	double target[POINTS * K * K], bias[K], gradient[K], least;
-	float out[K * K];
+	int64_t rows = t->kind == TARGET_MIXTURE ? K + (t->anchor > 0) : 1, numbers = rows * K;
+	double target[POINTS * (K + 1) * K], gradient[K], least;
+	float out[(K + 1) * K];
 
 	for (int i = 0; i < POINTS; i++) {
-		target_of(t, gram + i * K * K, K, out);
+		target_of(t, gram + i * K * K, K, i / 2, out);
 		for (int j = 0; j < numbers; j++)
 			target[i * numbers + j] = out[j];
 	}
-	for (int k = 0; k < K; k++)
-		bias[k] = log(w[k]) + 3;
-	least = loss_at(kind, target, numbers, p, bias, gradient);
+	least = loss_at(target_loss(t), target, numbers, p, bias, gradient);
 	assert_true(largest(gradient) < 1e-6);
 	for (int k = 0; k < K; k++) {
 		bias[k] += .3;
-		assert_true(loss_at(kind, target, numbers, p, bias, gradient) > least + 1e-5);
+		assert_true(loss_at(target_loss(t), target, numbers, p, bias, gradient) > least + 1e-5);
 		assert_true(largest(gradient) > 1e-4);
 		bias[k] -= .3;
 	}
+}
+
+/* The same for logits whose softmax is w. */
+static void check_weights(const struct router_target *t, const double *p, const double *gram, const double *w)
+{
+	double bias[K];
+
+	for (int k = 0; k < K; k++)
+		bias[k] = log(w[k]) + 3;
+	check_optimum(t, p, gram, bias);
 }
 
 static void optimum(void **state)
@@ -197,7 +221,9 @@ static void optimum(void **state)
 	(void)state;
 	for (int n = 0; n < 2; n++) {
 		double p[POINTS], posterior[K], gram[POINTS * K * K], soft[K] = {0}, regret[K] = {0}, mean[K] = {0};
-		const struct router_target error = {TARGET_ERROR, .5}, regretful = {TARGET_REGRET, 0}, mixture = {TARGET_MIXTURE, 0};
+		const struct router_target error = {TARGET_ERROR, .5, 0}, regretful = {TARGET_REGRET, 0, 0}, variance = {TARGET_VARIANCE, 0, 0},
+					   mixture = {TARGET_MIXTURE, 0, 0}, anchored = {TARGET_MIXTURE, 0, 1};
+		double logits[K];
 		int best = 0, heaviest = 0;
 
 		exact(times[n], p, posterior, gram);
@@ -215,9 +241,13 @@ static void optimum(void **state)
 				mean[k] += p[i] * e[k];
 			}
 		}
-		check_optimum(&error, p, gram, soft);
-		check_optimum(&regretful, p, gram, regret);
-		check_optimum(&mixture, p, gram, posterior); /* SUM p(k | x) v_k is the velocity of the whole set */
+		for (int k = 0; k < K; k++)
+			logits[k] = -log(mean[k]);
+		check_weights(&error, p, gram, soft);
+		check_weights(&regretful, p, gram, regret);
+		check_optimum(&variance, p, gram, logits);
+		check_weights(&anchored, p, gram, posterior); /* where the mixture's error is least, so is the cross-entropy */
+		check_weights(&mixture, p, gram, posterior);  /* SUM p(k | x) v_k is the velocity of the whole set */
 		for (int k = 1; k < K; k++) {
 			best = mean[k] < mean[best] ? k : best;
 			heaviest = regret[k] > regret[heaviest] ? k : heaviest;
@@ -226,12 +256,34 @@ static void optimum(void **state)
 	}
 }
 
+/* Experts that agree: the mixture's loss is the same for all weights, and the anchor alone decides, for the shares of the clusters. */
+static void agreeing(void **state)
+{
+	const struct router_target mixture = {TARGET_MIXTURE, 0, 0}, anchored = {TARGET_MIXTURE, 0, .1};
+	double gram[POINTS * K * K], p[POINTS], bias[K] = {1, -2, 0}, gradient[K], target[POINTS * K * K], even[K] = {1. / 3, 1. / 3, 1. / 3};
+	float out[(K + 1) * K];
+
+	(void)state;
+	for (int i = 0; i < POINTS * K * K; i++)
+		gram[i] = .5;
+	for (int i = 0; i < POINTS; i++) {
+		p[i] = 1. / POINTS;
+		target_of(&mixture, gram + i * K * K, K, i / 2, out);
+		for (int j = 0; j < K * K; j++)
+			target[i * K * K + j] = out[j];
+	}
+	assert_float_equal(loss_at(LOSS_MIXTURE, target, K * K, p, bias, gradient), .5, 1e-12);
+	assert_true(largest(gradient) < 1e-12);
+	check_weights(&anchored, p, gram, even);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(names),
 	    cmocka_unit_test(by_hand),
 	    cmocka_unit_test(optimum),
+	    cmocka_unit_test(agreeing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -330,8 +330,8 @@ static struct tensor *mixture_loss(struct tape *t, struct tensor *logits, struct
 	return op_reshape(t, tape_float(t, op_sum(t, tape_float(t, op_mul(t, w, gw)), one, 1)), 1, &n);
 }
 
-/* The mean over the experts of (e exp(z) - z) / 2, for logits z and errors e, both (B, K): the negative log-likelihood of errors of mean 0 and variance
- * exp(-z). In float, as mixture_loss. */
+/* The mean over the experts of (e exp(z) - z) / 2, for logits z and squared errors e, both (B, K): the negative log-likelihood of errors with mean 0
+ * and variance exp(-z). In float, as mixture_loss. */
 static struct tensor *variance_loss(struct tape *t, struct tensor *logits, struct tensor *error)
 {
 	int64_t n = logits->shape[0], one[2] = {n, 1};

@@ -181,8 +181,8 @@ static double largest(const double *a)
 	return fmax(fabs(a[0]), fmax(fabs(a[1]), fabs(a[2])));
 }
 
-/* At the optimum in closed form the gradient is 0, and the loss is less than beside it. bias (K): the logits. The numbers of a target are floats: 6e-8
- * of the largest. */
+/* At the optimum in closed form the gradient is 0, and the loss is less than beside it. bias (K): the logits. The numbers of a target are floats,
+ * with an error of 6e-8 of the largest. */
 static void check_optimum(const struct router_target *t, const double *p, const double *gram, double *bias)
 {
 	int64_t rows = t->kind == TARGET_MIXTURE ? K + (t->anchor > 0) : 1, numbers = rows * K;

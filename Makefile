@@ -55,18 +55,18 @@ LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(foreach f,$
 	$(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
 	$(CU:$(SRC)/%.cu=$(B)/%.cu.o) $(if $(TENSORBOARD),$(TFEVENTS:=.o))
 
-# The programs; what they share is libcmd.a. Only the decoder that ddm-ingest starts links FFmpeg.
+# The programs; what they share is libcmd.a. Only the decoder that ddm-ingest starts and the encoder that ddm-play starts link FFmpeg.
 MAIN_C = $(wildcard $(SRC)/cmd/ddm-*.c)
 PROG_C = $(if $(filter 0,$(MEDIA)),$(filter-out %/ddm-ingest.c,$(MAIN_C)),$(MAIN_C))
 INGEST_C = $(if $(filter 0,$(MEDIA)),$(wildcard $(SRC)/cmd/ingest_*.c))
-DECODER_C = $(SRC)/cmd/ingest_decoder.c
-DECODER = $(if $(filter 0,$(MEDIA)),,$(B)/ingest-decoder)
+CODER_C = $(SRC)/cmd/ingest_decoder.c $(SRC)/cmd/film_encoder.c
+CODERS = $(if $(filter 0,$(MEDIA)),,$(B)/ingest-decoder $(B)/film-encoder)
 # MPI's engine, which a process loads when it is one of several ranks (lib/comm/engine.h), and NCCL's, which ranks on GPUs load
 # (lib/comm/deviceengine.h).
 ENGINE = $(if $(filter 1,$(MPI)),$(B)/mpi-engine.so) $(if $(filter 11,$(CUDA)$(NCCL)),$(B)/nccl-engine.so)
-CMD_C = $(filter-out $(MAIN_C) $(INGEST_C) $(DECODER_C),$(wildcard $(SRC)/cmd/*.c))
+CMD_C = $(filter-out $(MAIN_C) $(INGEST_C) $(CODER_C),$(wildcard $(SRC)/cmd/*.c))
 CMD_O = $(CMD_C:$(SRC)/%.c=$(B)/%.o)
-PROG_O = $(PROG_C:$(SRC)/%.c=$(B)/%.o) $(if $(DECODER),$(B)/cmd/ingest_decoder.o)
+PROG_O = $(PROG_C:$(SRC)/%.c=$(B)/%.o) $(if $(CODERS),$(CODER_C:$(SRC)/%.c=$(B)/%.o))
 PROGS = $(PROG_C:$(SRC)/cmd/%.c=$(B)/%)
 LIBS = $(B)/libcmd.a $(B)/libddm.a
 
@@ -109,7 +109,7 @@ OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o $(B)/tests/cuda/wholestep.o \
 	$(PORTABLE_O) $(if $(PORTABLE_ARCH),$(B)/tests/portable/odd/norm.o)
 
-all: $(LIBS) $(PROGS) $(DECODER) $(ENGINE)
+all: $(LIBS) $(PROGS) $(CODERS) $(ENGINE)
 tests: $(TESTS) $(PORTABLE) $(ODD) $(B)/tests/faults.so $(B)/tests/hold.so $(B)/tests/clockjump.so $(B)/tests/soak standin
 
 $(B)/libddm.a: $(LIB_O)
@@ -176,9 +176,11 @@ $(B)/%.cu.o: $(SRC)/%.cu $(B)/flags
 $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(if $(filter %/ddm-ingest,$@),,$(CUDA_LIBS)) $(LDLIBS)
-$(DECODER): $(B)/cmd/ingest_decoder.o $(LIBS) $(B)/flags
+$(B)/ingest-decoder: $(B)/cmd/ingest_decoder.o
+$(B)/film-encoder: $(B)/cmd/film_encoder.o
+$(CODERS): $(LIBS) $(B)/flags
 	@echo "  LD $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(MEDIA_LIBS) $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(B)/cmd/$(subst -,_,$(notdir $@)).o $(LIBS) $(MEDIA_LIBS) $(LDLIBS)
 $(B)/mpi-engine.so: $(SRC)/lib/comm/mpi/engine.c $(SRC)/lib/comm/engine.h $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD $@"
@@ -190,7 +192,7 @@ $(B)/nccl-engine.so $(B)/tests/standin/nccl-engine.so: $(SRC)/lib/comm/nccl/nccl
 	$(Q)$(CC) $(filter-out -MD -MP -fPIE,$(ALL_CFLAGS)) $(NCCL_CFLAGS) \
 		-DNCCL_PATH='"$(if $(filter %/tests/standin,$(@D)),libnccl.so.2,$(NCCL_PATH))"' -fPIC -fvisibility=hidden -shared \
 		$(filter-out -pie,$(LDFLAGS)) -o $@ $<
-$(B)/cmd/ingest_child.o $(B)/cmd/ranks.o: EXTRA = -DLIBEXECDIR='"$(LIBEXECDIR)"'
+$(B)/cmd/ingest_child.o $(B)/cmd/film_child.o $(B)/cmd/ranks.o: EXTRA = -DLIBEXECDIR='"$(LIBEXECDIR)"'
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
 EMULATING = $(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
@@ -423,7 +425,7 @@ fuzz:
 
 fuzzers: $(FUZZERS)
 
-INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS))) $(foreach p,$(DECODER) $(ENGINE),$(p:$(B)/%=$(DESTDIR)$(LIBEXECDIR)/ddm/%))
+INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS))) $(foreach p,$(CODERS) $(ENGINE),$(p:$(B)/%=$(DESTDIR)$(LIBEXECDIR)/ddm/%))
 INSTALL_MAN = $(foreach p,$(wildcard $(SRC)/man/*.[157]),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
 INSTALL_SHARE = $(DESTDIR)$(DATADIR)/fetch-weights $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(wildcard $(SRC)/share/*/*))
 
@@ -452,7 +454,7 @@ install-lib: $(B)/libddm.a
 
 install: all completion install-lib
 	$(Q)$(foreach p,$(PROGS),install -D -m 755 $(p) $(DESTDIR)$(BINDIR)/$(notdir $(p)) &&) :
-	$(Q)$(foreach p,$(DECODER) $(ENGINE),install -D -m 755 $(p) $(DESTDIR)$(LIBEXECDIR)/ddm/$(notdir $(p)) &&) :
+	$(Q)$(foreach p,$(CODERS) $(ENGINE),install -D -m 755 $(p) $(DESTDIR)$(LIBEXECDIR)/ddm/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/man/*.[157]),\
 		install -D -m 644 $(p) $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/share/*/*),\
@@ -468,7 +470,8 @@ dist:
 	@echo ddm-$(VERSION).tar.gz
 
 clean:
-	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder mpi-engine.so nccl-engine.so ddm-*)
+	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder film-encoder mpi-engine.so \
+		nccl-engine.so ddm-*)
 
 distclean: clean
 	rm -rf $(B)

@@ -21,3 +21,12 @@ tar xzf "$(dirname "$0")/golden/paris-model.tar.gz" -C golden
 mv golden/model t2i
 rm -r golden
 printf 'a cat\nthe photo of a cat\n' >prompts.txt
+# Two clips of four grey frames of noise.
+mkdir clips
+for v in a b; do
+	{
+		printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 1, 8, 8), }"
+		head -c 256 shards/cluster-0/000000.tar.zst
+	} >clips/$v@000000.npy
+done
+(cd clips && tar cf ../clips.tar --sort=name .)

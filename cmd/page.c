@@ -9,7 +9,12 @@
 #include "file/resize.h"
 #include "file/still.h"
 
-enum { MOST_PICTURE = 1 << 28, WIDEST = 1700 }; /* most bytes of a picture file; most pixels of its width on the page */
+enum {
+	MOST_PICTURE = 1 << 28,
+	WIDEST = 1700,
+	FILM_TIMES = 4
+}; /* most bytes of a picture file; most pixels of its width on the page; films may be
+								   * larger than pictures, because they cannot be compressed again */
 
 /* The style sheet. Classes fN and lN are the colours of charts (plot/scene.h): N is 0 for paper, 1 ink, 2 soft, 3 grid, from 4 on the series. */
 static const char style[] =
@@ -210,4 +215,25 @@ int page_picture(struct page *p, const char *path, const char *alt, const char *
 	mem_free(data);
 	picture_release(&picture);
 	return 0;
+}
+
+int page_film(struct page *p, const char *path, const char *alt, const char *caption, struct err *e)
+{
+	struct still_facts facts;
+	size_t len;
+	uint8_t *data = file_load(path, MOST_PICTURE, &len, e);
+	int rc = data ? still_probe(&facts, data, len, path, e) : -1;
+
+	if (!rc && facts.kind != STILL_WEBP)
+		rc = err_set(e, ERR_DATA, "%s: not a WebP, which films of a page are", path);
+	if (!rc && len > FILM_TIMES * p->most)
+		rc = err_set(e, ERR_DATA, "%s: %zu bytes are too many for a page: show fewer clips (ddm-play -n), or give --picture-size", path, len);
+	if (!rc) {
+		element(p, "<figure>\n<img alt=\"", alt, "\"");
+		str_printf(&p->html, " width=\"%d\" height=\"%d\" src=\"data:image/webp;base64,", facts.width, facts.height);
+		base64(&p->html, data, len);
+		element(p, "\">\n<figcaption>", caption, "</figcaption>\n</figure>\n");
+	}
+	mem_free(data);
+	return rc;
 }

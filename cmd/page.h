@@ -36,5 +36,7 @@ void page_chart(struct page *p, const struct scene *s, const char *caption);
 
 /* Embed a picture file. A PNG or JPEG of at most p->most bytes and 1700 pixels width is embedded unchanged, any other as a smaller JPEG. */
 int page_picture(struct page *p, const char *path, const char *alt, const char *caption, struct err *e);
+/* Embed an animated WebP unchanged. ERR_DATA if it is something else, or larger than four times p->most. */
+int page_film(struct page *p, const char *path, const char *alt, const char *caption, struct err *e);
 
 #endif

@@ -417,19 +417,53 @@ static char *sheet_labels(const char *path, struct err *e)
 	return text.p ? text.p : mem_strdup("rows of pictures");
 }
 
+/* The films of the run, films/NAME.webp, in the order of their names. *shown: their number. */
+static int show_films(struct runpage *r, int *shown, struct err *e)
+{
+	char *dir = path_join(r->dir, "films"), **names = NULL;
+	size_t n = 0;
+	int rc = path_exists(dir) ? dir_list(dir, &names, &n, e) : 0;
+
+	*shown = 0;
+	for (size_t i = 0; i < n && !rc; i++) {
+		char *path, *name, *alt;
+
+		if (!str_ends(names[i], ".webp"))
+			continue;
+		if (!(*shown)++)
+			page_charts(&r->page);
+		path = path_join(dir, names[i]);
+		name = mem_strndup(names[i], strlen(names[i]) - strlen(".webp"));
+		alt = str_new("A film of clips that move, side by side: %s.", name);
+		rc = page_film(&r->page, path, alt, name, e);
+		mem_free(path);
+		mem_free(name);
+		mem_free(alt);
+	}
+	if (*shown)
+		page_charts_end(&r->page);
+	names_free(names, n);
+	mem_free(dir);
+	return rc;
+}
+
 int runpage_pictures(struct runpage *r, struct err *e)
 {
 	char *path = path_join(r->dir, "samples.png"), *labels, *alt;
-	int rc = 0;
+	int rc = 0, films;
 
 	page_heading(&r->page, "samples", "Samples");
+	if (show_films(r, &films, e)) {
+		mem_free(path);
+		return -1;
+	}
 	if (path_exists(path)) {
 		labels = sheet_labels(path, e);
 		alt = str_new("Rows of small pictures, from top to bottom: %s.", labels);
 		rc = e->code ? -1 : page_picture(&r->page, path, alt, "Pictures at equal distances over each source, none chosen.", e);
 		mem_free(labels);
 		mem_free(alt);
-	} else {
+	} else if (!films) {
 		page_paragraph(&r->page, "There is no sheet of samples in this run.");
 	}
 	mem_free(path);

@@ -8,6 +8,13 @@ ddm-cluster -q -k 2 --holdout .2 -o run/assign.tsv p
 ddm-shard -q -a run/assign.tsv --holdout .2 -o run/shards p
 ddm-grid --columns 20 -r 2 -s 2 --size 16 -o run/samples.png 'first <kind>=p' "second=p" 2>/dev/null
 cp run/samples.png run/clusters.png
+# Two films of a clip of four grey frames of 8 x 8.
+mkdir run/films clip
+{
+	printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 1, 8, 8), }"
+	head -c 256 run/samples.png
+} >clip/a@000000.npy
+for f in 'one <film>' two; do ddm-play -q -o "run/films/$f.webp" clip 2>/dev/null; done
 for arm in monolith top-1 top-2 full oracle a-rather-long-name-of-an-arm; do
 	for s in 1 2; do
 		echo "{\"kd\":0.${#arm}$s,\"fd\":${#arm}.$s,\"kd_heldout\":0.123456,\"fd_heldout\":12.3456,\"kd_floor\":0.001234,\"fd_floor\":1.2345,"\
@@ -51,10 +58,19 @@ check_exit_any 1 "nothing from elsewhere" grep -Eiq '(src|href|action|data)="?(h
 check_exit_any 1 "no address at all" grep -Eiq 'https?:' page.html
 check_exit_any 1 "no host, no directory" grep -Eq "secret|1700000000|$PWD" page.html
 images=$(grep -o '<img ' page.html | wc -l)
-[ "$images" -eq 2 ] && [ "$(grep -o '<img alt="[^"]' page.html | wc -l)" -eq 2 ]
-tap_result $? "two pictures, both described" "$images"
+[ "$images" -eq 4 ] && [ "$(grep -o '<img alt="[^"]' page.html | wc -l)" -eq 4 ]
+tap_result $? "four pictures, all described" "$images"
 grep -o 'src="data:image/png;base64,[^"]*' page.html | head -n 1 | sed 's/.*,//' | base64 -d >back.png
 check_same "a picture as it was" back.png run/samples.png
+sed -n 's/.*src="data:image\/webp;base64,\([^"]*\)".*/\1/p' page.html | head -n 1 | base64 -d >back.webp
+check_same "a film as it was" back.webp 'run/films/one <film>.webp'
+check_grep "under its name" '<figcaption>one &lt;film&gt;</figcaption>' page.html
+check_exit 65 "a film that is too large" ddm-html --picture-size 16 -o large.html run
+check_err "says what to do" 'two.webp|one <film>.webp: .* bytes are too many for a page: show fewer clips'
+cp run/samples.png run/films/wrong.webp
+check_exit 65 "a film that is none" ddm-html -o wrong.html run
+check_err "is named" 'wrong.webp: not a WebP'
+rm run/films/wrong.webp
 awk -F '\t' '$1 == "fd" && $2 == "full" { print $6 }' compare.tsv | cut -c 1-4 >difference
 check_grep "differences are in it" "<td class=\"n\">$(cat difference)" page.html
 check_exit 65 "another table" ddm-html --compare run/report.tsv -o x.html run
@@ -162,8 +178,8 @@ opened() {
 		sed -n 's/.*<body [^>]*data-probe="\([^"]*\)".*/\1/p'
 }
 for width in 390 1280; do
-	check_out "in a browser, $width pixels wide" "width $width, dark false, pictures 2, charts 8, rows 6, wrong 0 " opened $width
-	check_out "and in the dark" "width $width, dark true, pictures 2, charts 8, rows 6, wrong 0 " opened $width --blink-settings=preferredColorScheme=0
+	check_out "in a browser, $width pixels wide" "width $width, dark false, pictures 4, charts 8, rows 6, wrong 0 " opened $width
+	check_out "and in the dark" "width $width, dark true, pictures 4, charts 8, rows 6, wrong 0 " opened $width --blink-settings=preferredColorScheme=0
 done
 # shellcheck disable=SC2086
 check "on paper" timeout 200 $alone "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$PWD/profile" \

@@ -124,6 +124,8 @@ $(addprefix $(B)/lib/,core/rng.o file/resize.o cluster/kmeans_assign.o cluster/k
 	cluster/points.o cluster/linkage.o cluster/topeigen.o \
 	metric/distances.o metric/gram.o metric/moments.o metric/sketch.o) \
 	$(B)/kernels/% $(B)/tests/op/% $(B)/tests/bench/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi
+# gcc 12's straight-line vectoriser fuses products and sums into fmaddsub in spite of -ffp-contract=off; hashes depend on the last bit.
+$(B)/lib/cluster/imagehash.o: EXTRA = -fno-tree-slp-vectorize
 $(B)/lib/file/font.o: EXTRA = $(FREETYPE_CFLAGS)
 $(B)/lib/file/tfevents.o $(TFEVENTS).o: EXTRA = -I$(B)/lib
 $(if $(TENSORBOARD),$(B)/lib/file/tfevents.o $(TFEVENTS).o: $(TFEVENTS).c)

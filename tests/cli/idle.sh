@@ -13,6 +13,7 @@ operands() {
 	ddm-eval-fid) echo "none none" ;;
 	ddm-compare) echo "a=none b=none" ;;
 	ddm-report | ddm-grid) echo "a=none" ;;
+	ddm-select) echo "1 none" ;;
 	*) echo "none" ;;
 	esac
 }

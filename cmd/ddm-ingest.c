@@ -26,6 +26,10 @@ static void warn_idle(const struct job_list *l)
 	}
 	if (request.fps > 0 && !frames)
 		cmd_warn("--fps does nothing: no source is a video or a graph");
+	if (request.clips && !frames)
+		cmd_warn("--clips does nothing: no source is a video or a graph");
+	if (l->pictures)
+		cmd_warn("%zu pictures are passed over: --clips makes clips of videos and graphs", l->pictures);
 	if (request.frames && !frames)
 		cmd_warn("--frames does nothing: no source is a video or a graph");
 	if (request.duplicates && !frames)
@@ -34,13 +38,30 @@ static void warn_idle(const struct job_list *l)
 		cmd_warn("--seeds does nothing: no source is a graph");
 }
 
+/* What became of the shots of which clips were made. */
+static void say_shots(struct str *line, const struct ingest_report *r)
+{
+	const struct clip_tally *t = &r->shots;
+
+	str_printf(line, ", %lld cuts", (long long)t->cuts);
+	if (t->rests)
+		str_printf(line, ", %lld ends of shots with less than %lld frames left out (%lld frames)", (long long)t->rests,
+		           (long long)request.clips, (long long)t->rest_frames);
+	if (t->repeated)
+		str_printf(line, ", %lld clips that begin with the same frame as another left out", (long long)t->repeated);
+	if (r->without)
+		str_printf(line, ", %lld sources without a clip", (long long)r->without);
+}
+
 static void say_summary(const struct ingest_report *r, const struct job_list *l)
 {
 	struct str line = {0};
 
 	str_printf(&line, "%lld samples", (long long)r->samples);
 	if (r->duplicates)
-		str_printf(&line, ", %lld equal frames dropped", (long long)r->duplicates);
+		str_printf(&line, ", %lld equal %s dropped", (long long)r->duplicates, request.clips ? "clips" : "frames");
+	if (request.clips)
+		say_shots(&line, r);
 	if (r->identical)
 		str_printf(&line, ", %lld pictures with the pixels of an earlier one %s (%s%s)", (long long)r->identical,
 		           request.dedup ? "left out" : "kept", str_text(&r->identicals), r->identical > INGEST_NAMED ? ", ..." : "");
@@ -63,7 +84,7 @@ int main(int argc, char **argv)
 
 	request = ingest_defaults();
 	n = cmd_start(&program, argc, argv, 1, -1);
-	jo = (struct job_options){request.nul_list, request.skip_bad, request.seed, request.seeds, ingest_graph_frames(&request)};
+	jo = (struct job_options){request.nul_list, request.skip_bad, request.seed, request.seeds, ingest_graph_frames(&request), request.clips > 0};
 	if (request.seed > (uint64_t)1 << 53)
 		err_set(&e, ERR_USAGE, "--seed is at most 2^53");
 	if (!e.code)

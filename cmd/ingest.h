@@ -10,7 +10,9 @@
 #include <sys/types.h>
 
 #include "core/err.h"
+#include "core/pool.h"
 #include "core/str.h"
+#include "data/scenes.h"
 #include "file/nametable.h"
 #include "file/still.h"
 
@@ -35,8 +37,10 @@ enum media_kind media_sniff(const uint8_t *data, size_t len);
 int media_named(const char *path);
 
 struct decode_limits {
-	int64_t frames;     /* most frames of one file or graph; 0: no limit */
-	double fps;         /* frames per second taken from a video; 0: all */
+	int64_t frames;     /* most frames of one file or graph; for clips: most targets; 0: no limit */
+	double fps;         /* frames per second taken from a video; 0: all. For clips: targets per second */
+	int clips;          /* 1: send the frames that are shown at the targets of data/clipgrid.h */
+	int glimpses;       /* 1: for clips, send each frame scaled down for the detector of scenes (data/scenes.h) too */
 	int64_t max_pixels; /* most pixels of a frame */
 	double timeout;     /* seconds without a frame after which the decoder is killed; 0: wait */
 	int bare;           /* 1: no filter of system calls */
@@ -45,18 +49,28 @@ struct decode_limits {
 	struct budget *budget;
 };
 
-/* The header of each message of a decoder. `size` bytes follow: of FRAME_PIXELS the pixels (height, width, 3), of FRAME_ERROR a text, else none. */
+enum frame_kind { FRAME_PIXELS = 1, FRAME_ITEM_END, FRAME_END, FRAME_ERROR, FRAME_GLIMPSE /* a frame scaled down */ };
+
+/* What is known of a frame. */
+struct frame_facts {
+	uint64_t kind;           /* enum frame_kind */
+	uint64_t item;           /* index of the graph; 0 for a file */
+	uint64_t index;          /* of the frame among those sent, from 0; for clips among those decoded. Of FRAME_ERROR: the error code */
+	int64_t time, length;    /* presentation time since the beginning of the file, and how long the frame is shown; nanoseconds. Of glimpses: 0 */
+	uint64_t first, targets; /* for clips, of FRAME_PIXELS: the targets at which the frame is shown */
+	uint64_t segment;        /* the same: number of gaps in time before the frame */
+};
+
+/* The header of each message of a decoder. `size` bytes follow: of FRAME_PIXELS and FRAME_GLIMPSE the pixels (height, width, 3), of FRAME_ERROR a
+ * text, else none. */
 struct frame_head {
-	uint32_t magic, kind; /* FRAME_MAGIC, enum frame_kind */
-	uint32_t width, height;
-	uint64_t item;  /* index of the graph; 0 for a file */
-	uint64_t index; /* of the frame, from 0; of FRAME_ERROR, the error code */
+	uint32_t magic; /* FRAME_MAGIC */
+	uint32_t width, height, zero;
+	struct frame_facts facts;
 	uint64_t size;
 };
 
-#define FRAME_MAGIC 0x314d5244u
-
-enum frame_kind { FRAME_PIXELS = 1, FRAME_ITEM_END, FRAME_END, FRAME_ERROR };
+#define FRAME_MAGIC 0x324d5244u
 
 /* A decoder process and the parent's end of its pipe. Zero-initialised: no process. */
 struct decoder {
@@ -65,6 +79,7 @@ struct decoder {
 	const char *name; /* of the source, for messages; borrowed */
 	struct decode_limits limits;
 	uint64_t item, next_index, items; /* the next frame's graph and index; number of graphs, 0 for a file */
+	uint64_t glimpses, next_target;   /* for clips: number of glimpses of this file or graph; the next target */
 	/* For a restart: */
 	int media;            /* descriptor of the file, or -1 */
 	char **graphs;        /* (items), owned */
@@ -79,12 +94,12 @@ struct decoder {
 int decoder_open_file(struct decoder *d, int fd, const char *name, const struct decode_limits *l, struct err *e);
 int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *name, const struct decode_limits *l, struct err *e);
 
-/* Read the next frame: 1, with the picture in *p (caller frees with picture_release), its graph in *item and its index in *index; 0 at the end;
- * -1 on error. ERR_DATA: the decoder reports damage, crashes, sends nothing for `timeout` or sends an invalid message. A decoder that
- * another process or the kernel's out-of-memory killer kills is restarted and continues with the same frame; the second time is ERR_UNAVAILABLE.
- * A decoder that fails with less than the whole budget is restarted with the whole budget when no other decoder runs, so the result does not
- * depend on the number of threads. stop() is called a few times a second; if it returns non-zero, the error is ERR_AGAIN. */
-int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e);
+/* Read the next frame: 1, with the picture in *p (caller frees with picture_release) and what is known of it in *f; 0 at the end; -1 on error.
+ * ERR_DATA: the decoder reports damage, crashes, sends nothing for `timeout` or sends an invalid message. A decoder that another process
+ * or the kernel's out-of-memory killer kills is restarted and continues with the same frame; the second time is ERR_UNAVAILABLE. A decoder that fails
+ * with less than the whole budget is restarted with the whole budget when no other decoder runs, so the result does not depend on the number of
+ * threads. stop() is called a few times a second; if it returns non-zero, the error is ERR_AGAIN. */
+int decoder_next(struct decoder *d, struct picture *p, struct frame_facts *f, int (*stop)(void), struct err *e);
 void decoder_close(struct decoder *d); /* kills the process if it still runs */
 
 /* 0 under the address sanitizer, whose shadow memory needs terabytes of address space. */
@@ -106,9 +121,9 @@ int sandbox_enter(uint64_t memory, int bare, struct err *e);
 /* 1 if graphs may use the FFmpeg filter of this name. */
 int filter_allowed(const char *name);
 
-/* Decode the file on descriptor 3, or render a graph. Each frame is passed to put as RGB pixels (height, width, 3), with indices from 0. If put
- * returns non-zero, decoding stops and the call returns 0. */
-typedef int frame_put(void *arg, const uint8_t *rgb, int width, int height, uint64_t index);
+/* Decode the file on descriptor 3, or render a graph. Each frame is passed to put as RGB pixels (height, width, 3). If put returns non-zero, decoding
+ * stops and the call returns 0. */
+typedef int frame_put(void *arg, const struct frame_facts *f, const uint8_t *rgb, int width, int height);
 int media_decode(const struct decode_limits *l, frame_put *put, void *arg, struct err *e);
 int media_render(const char *graph, const struct decode_limits *l, frame_put *put, void *arg, struct err *e);
 
@@ -121,6 +136,7 @@ int media_versions(struct str *out, struct err *e);
 struct job {
 	char *key;            /* of a picture; of a video or graph, the part before "@FRAME" (of a graph, for its first seed) */
 	char *path;           /* NULL for a graph */
+	char *below;          /* the path below the operand that is a folder; as given if it was given or listed */
 	enum media_kind kind; /* MEDIA_NONE for a file: bad, for the reason in `why` */
 	char *why;
 	const char *graph, *name; /* text and name of a graph; borrowed from the operands and from job_list.names */
@@ -145,6 +161,7 @@ struct job_list {
 	size_t nbeside;
 	char **names;               /* names of graphs */
 	size_t nnames, passed_over; /* passed_over: number of other files in folders */
+	size_t pictures;            /* pictures passed over, because clips are made */
 	size_t hidden;              /* number of pictures and videos whose name begins with a dot, broken links and devices in folders */
 	struct str hidden_first;    /* the first three, "'PATH' (REASON), ..." */
 };
@@ -153,6 +170,7 @@ struct job_options {
 	int nul_list, skip_bad; /* as in ingest_request */
 	uint64_t seed;
 	int64_t seeds, frames; /* instances of a graph; frames of one instance */
+	int clips;             /* 1: files beside a video belong to its clips, and pictures are passed over */
 };
 
 /* Find every picture, video and graph of the operands `sources` (n), and sort them by the keys of their samples, bytewise. Two files with the same
@@ -185,6 +203,22 @@ void budget_written(struct budget *b); /* all waiting frames were written */
 /* Memory in bytes that a frame needs in this program, from the pipe to its PNG of side `size` (0: not resized). */
 uint64_t frame_bytes(uint64_t width, uint64_t height, int64_t size);
 
+/* The options of clips. */
+struct clip_options {
+	int64_t frames;          /* of a clip; 0: no clips */
+	int64_t stride;          /* targets from the beginning of a clip to that of the next */
+	struct scene_rule scene; /* detector SCENES_NONE: a video is one shot */
+	int crop;                /* 1: without black bars */
+};
+
+/* What became of the shots of one or several sources. */
+struct clip_tally {
+	int64_t clips, cuts;
+	int64_t rests, rest_frames; /* ends of shots that are too short for a clip; their targets */
+	int64_t repeated;           /* clips left out because they begin with the same frame as the one before */
+	int64_t longest;            /* targets of the longest shot */
+};
+
 /* The options of decoding. */
 struct work_options {
 	int64_t size;         /* side of the square pictures; 0: not resized */
@@ -194,9 +228,12 @@ struct work_options {
 	double fps, timeout;  /* as in decode_limits */
 	uint64_t memory;      /* most bytes that decoding one still may take */
 	int64_t max_pixels;   /* of a picture or frame */
+	int scores;           /* 1: add scores of pictures and frames to their .json */
 	int classes;          /* 1: class_set will replace every .cls, so it is not checked */
 	int bare;             /* 1: decoders without a filter of system calls */
 	int alone;            /* 1: no other job runs; the decoder gets the whole budget, and frames need not wait */
+	struct clip_options clip;
+	struct pool *pool; /* for the frames of a clip, while no other job runs; NULL: none */
 	struct budget *budget;
 	int (*stop)(void); /* non-zero: end with ERR_AGAIN */
 };
@@ -218,29 +255,69 @@ struct item {
 	struct item_member *m; /* (n), in bytewise order of the extensions */
 	int n;
 	uint64_t hash; /* of the pixels; 0: not a picture */
+	json_t *facts; /* scores that are to be put into its .json, or NULL; owned */
 };
 
 void item_release(struct item *it);
-/* Add a copy of data as a member, and keep the order. */
+/* Add a copy of data as a member, and keep the order. item_own takes ownership of data instead. */
 void item_add(struct item *it, const char *ext, const void *data, size_t len);
+void item_own(struct item *it, const char *ext, uint8_t *data, size_t len);
+void item_remove(struct item *it, int i); /* member i */
+
+/* The path of NAME.EXT beside the file NAME of a job: of IMG.1.jpg IMG.txt, or if the key is the whole name IMG.1.txt, and IMG.txt where there is
+ * none. NULL if there is no such file. Caller frees with mem_free. */
+char *sidecar_path(const struct job *j, const char *ext);
+/* Add the caption, class and facts beside a file. */
+int sidecars_load(struct item *it, const struct job *j, struct err *e);
+/* Check that the .cls is a number, because other programs would refuse the sample. With --classes it is replaced anyway and not checked. */
+int class_check(const struct item *it, const char *origin, const struct work_options *o, struct err *e);
 
 /* The result of a job: its samples in order, and the error if the job ended early. */
 struct result {
 	struct item *v;
 	int n, cap;
 	int unkept; /* 1: the frames did not fit into the budget and were dropped; run the job again alone */
+	struct clip_tally tally;
 	struct err e;
 };
 
+void result_add(struct result *r, const struct item *it); /* takes ownership of what *it points to */
 void result_release(struct result *r);
 
 /* Make all samples of a job. A picture's sample includes the .cls, .json and .txt beside the file. */
 void job_work(struct result *r, const struct job *j, const struct work_options *o);
 
-/* Make the samples of a video or graph one by one. work_next returns 1 and *it (caller frees with item_release), 0 at the end, -1 on error.
- * decoder_close ends the work. */
-int work_open(struct decoder *d, const struct job *j, const struct work_options *o, struct err *e);
-int work_next(struct decoder *d, const struct job *j, const struct work_options *o, struct item *it, struct err *e);
+/* Resize p in place as --size says. */
+int picture_fit(struct picture *p, const struct work_options *o, struct err *e);
+
+/* A job whose samples are made one by one. */
+struct work {
+	const struct job *job;
+	struct work_options options;
+	struct decoder decoder;
+	struct clipper *clips; /* NULL: each frame is a sample */
+};
+
+/* Make the samples of a video or graph one by one. work_next returns 1 and *it (caller frees with item_release), 0 at the end, -1 on error. Close
+ * with work_close, also after failure. */
+int work_open(struct work *w, const struct job *j, const struct work_options *o, struct err *e);
+int work_next(struct work *w, struct item *it, struct err *e);
+void work_close(struct work *w);
+
+/* The same for clips, from the frames of a decoder that sends frames for clips. clipper_new reads the files beside a video; NULL on error. Free with
+ * clipper_free, before the decoder is closed. */
+struct clipper *clipper_new(const struct job *j, const struct work_options *o, struct err *e);
+int clipper_next(struct clipper *c, struct decoder *d, struct item *it, struct err *e);
+const struct clip_tally *clipper_tally(const struct clipper *c); /* so far; borrowed */
+void clipper_free(struct clipper *c);
+
+/* Put it->facts into the sample's .json, after all other members are there. */
+int item_finish(struct item *it, const char *origin, struct err *e);
+/* Put facts (an object) into the sample's .json; members of the same name are replaced. ERR_DATA if the .json is not an object. */
+int facts_merge(struct item *it, const json_t *facts, const char *origin, struct err *e);
+struct clip_scores;
+/* Put scores into an object; clip 0: those of a picture only. */
+void scores_put(json_t *facts, const struct clip_scores *s, int clip);
 
 /* Check the class and the picture of a sample that was read from a tar, and resize the picture in place. `origin` is used in messages. */
 int item_fit(struct item *it, const char *origin, const struct work_options *o, struct err *e);
@@ -249,10 +326,10 @@ int item_fit(struct item *it, const char *origin, const struct work_options *o, 
 int job_many(const struct job *j);
 /* Lengthen equal keys of different files in one folder. The list must be sorted; it is sorted again with sort() after each change. */
 void keys_distinguish(struct job_list *l, void sort(struct job_list *l));
-/* 1 if the name ends like that of a caption, class or facts: .txt, .cls, .json. */
+/* 1 if the name ends like that of a caption, class, facts or subtitles: .txt, .cls, .json, .srt, .vtt. */
 int is_sidecar(const char *path);
-/* Count the files of l->beside that belong to no picture as passed over, and free the list. */
-void sidecars_count(struct job_list *l);
+/* Count the files of l->beside that belong to no picture, or with `clips` to no video, as passed over, and free the list. */
+void sidecars_count(struct job_list *l, int clips);
 
 /* A set of the pixel hashes seen so far, with the key of the first sample of each. Zero-initialised is empty. */
 struct seen {

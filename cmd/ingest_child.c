@@ -14,6 +14,7 @@
 #include "cmd/ingest.h"
 #include "core/clock.h"
 #include "core/mem.h"
+#include "data/clipgrid.h"
 #include "file/fileio.h"
 
 static char *env_copy(const char *name)
@@ -90,10 +91,10 @@ int media_versions(struct str *out, struct err *e)
 static int start(struct decoder *d, struct err *e)
 {
 	size_t n = (size_t)d->items;
-	char **argv = mem_zalloc(n + 7, sizeof *argv);
+	char **argv = mem_zalloc(n + 9, sizeof *argv);
 	int fd[2], rc;
 
-	d->item = d->next_index = 0;
+	d->item = d->next_index = d->glimpses = d->next_target = 0;
 	if (pipe2(fd, O_CLOEXEC)) {
 		mem_free(argv);
 		return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(errno));
@@ -104,8 +105,10 @@ static int start(struct decoder *d, struct err *e)
 	argv[3] = str_new("%.17g", d->limits.fps);
 	argv[4] = str_new("%lld", (long long)d->limits.max_pixels);
 	argv[5] = str_new("%lld", (long long)budget_process(d->granted));
+	argv[6] = mem_strdup(d->limits.clips ? "1" : "0");
+	argv[7] = mem_strdup(d->limits.glimpses ? "1" : "0");
 	for (size_t i = 0; i < n; i++)
-		argv[6 + i] = d->graphs[i];
+		argv[8 + i] = d->graphs[i];
 	/* spawn() makes descriptor 3 the decoder's input, so the pipe must not have that number. */
 	if (fd[1] <= DECODER_MEDIA_FD) {
 		int up = fcntl(fd[1], F_DUPFD_CLOEXEC, DECODER_MEDIA_FD + 1);
@@ -119,7 +122,7 @@ static int start(struct decoder *d, struct err *e)
 		close(fd[0]);
 	else
 		d->fd = fd[0];
-	for (int i = 2; i < 6; i++)
+	for (int i = 2; i < 8; i++)
 		mem_free(argv[i]);
 	mem_free(argv);
 	return rc;
@@ -238,20 +241,46 @@ static int receive_error(struct decoder *d, const struct frame_head *h, double *
 	for (char *c = text; *c; c++)
 		if ((unsigned char)*c < 32 || (unsigned char)*c > 126)
 			*c = '?';
-	if (h->index == ERR_NOMEM)
+	if (h->facts.index == ERR_NOMEM)
 		return out_of_share(d, text, e);
-	return err_set(e, h->index == ERR_USAGE || h->index == ERR_FAIL ? (int)h->index : ERR_DATA, "%s: %s", d->name, text);
+	return err_set(e, h->facts.index == ERR_USAGE || h->facts.index == ERR_FAIL ? (int)h->facts.index : ERR_DATA, "%s: %s", d->name, text);
 }
 
-/* Whether the header of a frame has a possible size and the expected graph and index. */
+/* Whether the facts of a frame are those that must come next. */
+static int facts_are_sane(const struct decoder *d, const struct frame_facts *f)
+{
+	const struct decode_limits *l = &d->limits;
+	uint64_t most = (uint64_t)(l->fps * ((double)CLIPGRID_GAP / CLIPGRID_SECOND)) + 2;
+
+	if (f->item != d->item || (d->items && f->item >= d->items))
+		return 0;
+	if (!l->clips)
+		return f->kind == FRAME_PIXELS && f->index == d->next_index && (!l->frames || f->index < (uint64_t)l->frames);
+	if (f->kind == FRAME_GLIMPSE)
+		return l->glimpses && f->index == d->glimpses;
+	return f->kind == FRAME_PIXELS && f->index >= d->next_index && (!l->glimpses || f->index < d->glimpses) && f->first >= d->next_target &&
+	       f->first < INT64_MAX && f->targets > 0 && f->targets <= most && (!l->frames || f->first + f->targets <= (uint64_t)l->frames);
+}
+
+/* Whether the header of a frame has a possible size and possible facts. */
 static int frame_is_sane(const struct decoder *d, const struct frame_head *h)
 {
 	return h->width >= 1 && h->height >= 1 && h->width <= INT32_MAX && h->height <= INT32_MAX &&
-	       (int64_t)h->width * h->height <= d->limits.max_pixels && h->size == (uint64_t)h->width * h->height * 3 && h->item == d->item &&
-	       h->index == d->next_index && (!d->items || h->item < d->items) && (!d->limits.frames || h->index < (uint64_t)d->limits.frames);
+	       (int64_t)h->width * h->height <= d->limits.max_pixels && h->size == (uint64_t)h->width * h->height * 3 && facts_are_sane(d, &h->facts);
 }
 
-static int frame_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e)
+/* Expect what comes after this frame. */
+static void frame_count(struct decoder *d, const struct frame_facts *f)
+{
+	if (f->kind == FRAME_GLIMPSE) {
+		d->glimpses = f->index + 1;
+	} else {
+		d->next_index = f->index + 1;
+		d->next_target = f->first + f->targets;
+	}
+}
+
+static int frame_next(struct decoder *d, struct picture *p, struct frame_facts *f, int (*stop)(void), struct err *e)
 {
 	double last_byte = clock_seconds();
 	struct frame_head h;
@@ -261,18 +290,18 @@ static int frame_next(struct decoder *d, struct picture *p, uint64_t *item, uint
 			return -1;
 		if (h.magic != FRAME_MAGIC)
 			return nonsense(d, e);
-		if (h.kind == FRAME_ERROR)
+		if (h.facts.kind == FRAME_ERROR)
 			return receive_error(d, &h, &last_byte, stop, e);
-		if (h.kind == FRAME_END)
+		if (h.facts.kind == FRAME_END)
 			return h.size || d->item != d->items ? nonsense(d, e) : 0;
-		if (h.kind != FRAME_ITEM_END)
+		if (h.facts.kind != FRAME_ITEM_END)
 			break;
-		if (h.size || h.item != d->item || d->item >= d->items)
+		if (h.size || h.facts.item != d->item || d->item >= d->items)
 			return nonsense(d, e);
 		d->item++;
-		d->next_index = 0;
+		d->next_index = d->glimpses = d->next_target = 0;
 	}
-	if (h.kind != FRAME_PIXELS || !frame_is_sane(d, &h))
+	if (!frame_is_sane(d, &h))
 		return nonsense(d, e);
 	if (d->granted && frame_bytes(h.width, h.height, d->limits.size) > budget_frame(d->granted))
 		return err_set(e, ERR_DATA, "%s: %ux%u pixels take %llu MiB to store, more than %llu MiB, a quarter of --max-memory", d->name,
@@ -284,8 +313,8 @@ static int frame_next(struct decoder *d, struct picture *p, uint64_t *item, uint
 		picture_release(p);
 		return -1;
 	}
-	*item = h.item;
-	*index = d->next_index++;
+	*f = h.facts;
+	frame_count(d, f);
 	return 1;
 }
 
@@ -332,10 +361,10 @@ static int start_again(struct decoder *d, int (*stop)(void), struct err *e)
 	return start(d, e);
 }
 
-int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e)
+int decoder_next(struct decoder *d, struct picture *p, struct frame_facts *f, int (*stop)(void), struct err *e)
 {
 	for (;;) {
-		int rc = frame_next(d, p, item, index, stop, e);
+		int rc = frame_next(d, p, f, stop, e);
 
 		if (rc > 0 && d->skip) {
 			d->skip--;

@@ -8,24 +8,30 @@
 #include "core/mem.h"
 #include "file/fileio.h"
 
+enum { GRAPHS_AT = 8 /* the first graph in argv */ };
+
 /* State of a decoder process. */
 struct server {
 	uint64_t item; /* index of the graph that is rendered */
 };
 
-static int head_write(enum frame_kind kind, uint32_t w, uint32_t h, uint64_t item, uint64_t index, uint64_t size)
+static int head_write(enum frame_kind kind, uint64_t item, uint64_t index, uint64_t size)
 {
-	struct frame_head head = {FRAME_MAGIC, kind, w, h, item, index, size};
+	struct frame_head head = {.magic = FRAME_MAGIC, .size = size};
 
+	head.facts.kind = kind;
+	head.facts.item = item;
+	head.facts.index = index;
 	return fd_write(STDOUT_FILENO, &head, sizeof head);
 }
 
-static int frame_write(void *arg, const uint8_t *rgb, int width, int height, uint64_t index)
+static int frame_write(void *arg, const struct frame_facts *f, const uint8_t *rgb, int width, int height)
 {
 	struct server *s = arg;
-	uint64_t size = (uint64_t)width * height * 3;
+	struct frame_head head = {FRAME_MAGIC, (uint32_t)width, (uint32_t)height, 0, *f, (uint64_t)width * height * 3};
 
-	return head_write(FRAME_PIXELS, width, height, s->item, index, size) || fd_write(STDOUT_FILENO, rgb, size);
+	head.facts.item = s->item;
+	return fd_write(STDOUT_FILENO, &head, sizeof head) || fd_write(STDOUT_FILENO, rgb, head.size);
 }
 
 static int error_write(const struct server *s, const struct err *e)
@@ -33,7 +39,7 @@ static int error_write(const struct server *s, const struct err *e)
 	size_t n = strlen(e->msg);
 
 	n = n < DECODER_TEXT_MAX ? n : DECODER_TEXT_MAX;
-	if (head_write(FRAME_ERROR, 0, 0, s->item, e->code, n) || fd_write(STDOUT_FILENO, e->msg, n))
+	if (head_write(FRAME_ERROR, s->item, e->code, n) || fd_write(STDOUT_FILENO, e->msg, n))
 		return 1;
 	return 1;
 }
@@ -56,34 +62,37 @@ static int print_versions(void)
 	return 0;
 }
 
-/* ingest-decoder --serve-frames[-bare] FRAMES FPS MAX_PIXELS MEMORY [GRAPH ...], with the limits of struct decode_limits and of sandbox_enter;
- * without graphs the file is on descriptor DECODER_MEDIA_FD. ingest-decoder --versions prints those of FFmpeg's libraries. */
+/* ingest-decoder --serve-frames[-bare] FRAMES FPS MAX_PIXELS MEMORY CLIPS GLIMPSES [GRAPH ...], with the limits of struct decode_limits and of
+ * sandbox_enter; without graphs the file is on descriptor DECODER_MEDIA_FD. ingest-decoder --versions prints those of FFmpeg's libraries. */
 int main(int argc, char **argv)
 {
 	struct decode_limits l = {0};
 	struct server s = {0};
 	struct err e = {0};
-	int64_t memory;
+	int64_t memory, clips, glimpses;
 	int rc, bare = argc > 1 && !strcmp(argv[1], DECODER_BARE);
 
 	mem_on_failure(out_of_memory);
 	if (argc == 2 && !strcmp(argv[1], DECODER_VERSIONS))
 		return print_versions();
-	if (argc < 6 || (!bare && strcmp(argv[1], DECODER_SERVE)) || parse_i64(argv[2], 0, INT64_MAX, &l.frames) ||
-	    parse_f64(argv[3], 0, 1e6, &l.fps) || parse_i64(argv[4], 1, INT64_MAX, &l.max_pixels) || parse_i64(argv[5], 0, INT64_MAX, &memory)) {
+	if (argc < GRAPHS_AT || (!bare && strcmp(argv[1], DECODER_SERVE)) || parse_i64(argv[2], 0, INT64_MAX, &l.frames) ||
+	    parse_f64(argv[3], 0, 1e6, &l.fps) || parse_i64(argv[4], 1, INT64_MAX, &l.max_pixels) || parse_i64(argv[5], 0, INT64_MAX, &memory) ||
+	    parse_i64(argv[6], 0, 1, &clips) || parse_i64(argv[7], 0, 1, &glimpses)) {
 		fputs(DECODER_NAME ": a part of ddm-ingest(1), which starts it\n", stderr);
 		return ERR_USAGE;
 	}
-	close_range(argc > 6 ? DECODER_MEDIA_FD : DECODER_MEDIA_FD + 1, ~0u, 0);
+	l.clips = (int)clips;
+	l.glimpses = (int)glimpses;
+	close_range(argc > GRAPHS_AT ? DECODER_MEDIA_FD : DECODER_MEDIA_FD + 1, ~0u, 0);
 	if (sandbox_enter((uint64_t)memory, bare, &e))
 		return error_write(&s, &e);
-	rc = argc > 6 ? 0 : media_decode(&l, frame_write, &s, &e);
-	for (int i = 6; i < argc && !rc; i++) {
+	rc = argc > GRAPHS_AT ? 0 : media_decode(&l, frame_write, &s, &e);
+	for (int i = GRAPHS_AT; i < argc && !rc; i++) {
 		rc = media_render(argv[i], &l, frame_write, &s, &e);
 		if (!rc)
-			rc = head_write(FRAME_ITEM_END, 0, 0, s.item++, 0, 0);
+			rc = head_write(FRAME_ITEM_END, s.item++, 0, 0);
 	}
 	if (rc)
 		return error_write(&s, &e);
-	return head_write(FRAME_END, 0, 0, s.item, 0, 0) ? 1 : 0;
+	return head_write(FRAME_END, s.item, 0, 0) ? 1 : 0;
 }

@@ -106,6 +106,7 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 	}
 	j = job_add(l);
 	j->path = mem_strdup(path);
+	j->below = mem_strdup(relative);
 	j->bytes = stat(path, &st) ? 0 : (uint64_t)st.st_size;
 	j->kind = key ? kind : MEDIA_NONE;
 	if (!key)
@@ -295,6 +296,30 @@ static int check_unique(struct job_list *l, int skip_bad, struct err *e)
 	return 0;
 }
 
+static void job_free(struct job *j)
+{
+	mem_free(j->key);
+	mem_free(j->path);
+	mem_free(j->below);
+	mem_free(j->why);
+}
+
+/* Leave out the pictures, of which no clips are made. */
+static void pictures_drop(struct job_list *l)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (!l->v[i].graph && (l->v[i].kind == MEDIA_STILL || l->v[i].kind == MEDIA_PICTURE)) {
+			job_free(&l->v[i]);
+			l->pictures++;
+		} else {
+			l->v[n++] = l->v[i];
+		}
+	}
+	l->n = n;
+}
+
 int job_list_fill(struct job_list *l, char **sources, int n, const struct job_options *o, struct err *e)
 {
 	for (int i = 0; i < n; i++) {
@@ -309,19 +334,18 @@ int job_list_fill(struct job_list *l, char **sources, int n, const struct job_op
 		if (rc)
 			return -1;
 	}
+	if (o->clips)
+		pictures_drop(l);
 	jobs_sort(l);
 	keys_distinguish(l, jobs_sort);
-	sidecars_count(l);
+	sidecars_count(l, o->clips);
 	return check_unique(l, o->skip_bad, e);
 }
 
 void job_list_release(struct job_list *l)
 {
-	for (size_t i = 0; i < l->n; i++) {
-		mem_free(l->v[i].key);
-		mem_free(l->v[i].path);
-		mem_free(l->v[i].why);
-	}
+	for (size_t i = 0; i < l->n; i++)
+		job_free(&l->v[i]);
 	for (size_t i = 0; i < l->nnames; i++)
 		mem_free(l->names[i]);
 	for (size_t i = 0; i < l->ntars; i++)

@@ -91,7 +91,7 @@ int is_sidecar(const char *path)
 {
 	const char *ext = path + stem_len(path);
 
-	return !strcmp(ext, ".cls") || !strcmp(ext, ".json") || !strcmp(ext, ".txt");
+	return !strcmp(ext, ".cls") || !strcmp(ext, ".json") || !strcmp(ext, ".txt") || !strcmp(ext, ".srt") || !strcmp(ext, ".vtt");
 }
 
 /* Add the first n bytes of a path. */
@@ -103,7 +103,13 @@ static void stem_add(struct keyset *s, const char *path, size_t n)
 	mem_free(stem);
 }
 
-void sidecars_count(struct job_list *l)
+/* Whether files beside this one become members of its samples. */
+static int has_sidecars(const struct job *j, int clips)
+{
+	return clips ? j->kind == MEDIA_VIDEO : j->kind == MEDIA_STILL || j->kind == MEDIA_PICTURE;
+}
+
+void sidecars_count(struct job_list *l, int clips)
 {
 	struct keyset stems = {0};
 
@@ -111,7 +117,7 @@ void sidecars_count(struct job_list *l)
 		const struct job *j = &l->v[i];
 		const char *base = j->path ? base_of(j->path) : NULL;
 
-		if (!base || (j->kind != MEDIA_STILL && j->kind != MEDIA_PICTURE))
+		if (!base || !has_sidecars(j, clips))
 			continue;
 		stem_add(&stems, j->path, (size_t)(base - j->path) + strcspn(base, "."));
 		if (j->whole_name)

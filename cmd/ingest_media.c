@@ -1,5 +1,6 @@
 /* Decodes a file or a filter graph into RGB frames with FFmpeg's libraries, 5.1 to 7. Runs in the decoder process only. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,14 +9,12 @@
 #include <libavfilter/buffersink.h>
 #include <libavformat/avformat.h>
 #include <libavutil/display.h>
-#include <libavutil/imgutils.h>
 #include <libavutil/opt.h>
 #include <libavutil/random_seed.h>
-#include <libavutil/pixdesc.h>
 #include <libswscale/swscale.h>
 
 #include "cmd/ingest.h"
-#include "core/mem.h"
+#include "cmd/ingest_output.h"
 
 /* Replaces libavutil's function for filters that call it, so that a source filter without a seed gives the same frames in every run. libavutil's own
  * calls, for random default colours, are not replaced. */
@@ -23,8 +22,6 @@ uint32_t av_get_random_seed(void)
 {
 	return 1;
 }
-
-#define SWS_FLAGS (SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT)
 
 /* The allowed containers and codecs: none of them opens other files. */
 static const char formats[] = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,ogg,ivf,gif,apng,yuv4mpegpipe,bmp_pipe,"
@@ -73,92 +70,6 @@ static int failed(struct err *e, const char *what, int rc)
 	return failed_as(e, ERR_DATA, what, rc);
 }
 
-/* Receives decoded frames, and converts them to RGB for put. */
-struct output {
-	frame_put *put;
-	void *arg;
-	const struct decode_limits *limits;
-	struct SwsContext *sws;
-	uint8_t *rgb, *rotated;           /* (height, width, 3); rotated is NULL without turns */
-	int width, height, quarter_turns; /* of rgb; clockwise turns, 0 to 3 */
-	uint64_t index;                   /* of the next frame */
-};
-
-static int is_full(const struct output *o)
-{
-	return o->limits->frames && o->index >= (uint64_t)o->limits->frames;
-}
-
-static void output_release(struct output *o)
-{
-	sws_freeContext(o->sws);
-	mem_free(o->rgb);
-	mem_free(o->rotated);
-}
-
-/* Prepare the conversion to RGB with the frame's own colour matrix and range, and the buffers for its size. */
-static int scaler_setup(struct output *o, const AVFrame *f, struct err *e)
-{
-	int full = f->color_range == AVCOL_RANGE_JPEG || f->format == AV_PIX_FMT_YUVJ420P || f->format == AV_PIX_FMT_YUVJ422P ||
-	           f->format == AV_PIX_FMT_YUVJ444P;
-	const int *matrix = sws_getCoefficients(f->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : f->colorspace);
-
-	o->sws = sws_getCachedContext(o->sws, f->width, f->height, f->format, f->width, f->height, AV_PIX_FMT_RGB24, SWS_FLAGS, NULL, NULL, NULL);
-	if (!o->sws)
-		return err_set(e, ERR_DATA, "no conversion from %s to RGB", av_get_pix_fmt_name(f->format));
-	sws_setColorspaceDetails(o->sws, matrix, full, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
-	if (f->width != o->width || f->height != o->height) {
-		mem_free(o->rgb);
-		mem_free(o->rotated);
-		o->rotated = NULL;
-		o->width = f->width;
-		o->height = f->height;
-		/* The scaler may write past the end of a row by a vector. */
-		o->rgb = mem_try((size_t)f->width * f->height + 64, 3, "a frame", e);
-		if (o->rgb && o->quarter_turns)
-			o->rotated = mem_try((size_t)f->width * f->height, 3, "a frame", e);
-		if (!o->rgb || (o->quarter_turns && !o->rotated))
-			return -1;
-	}
-	return 0;
-}
-
-/* rotated = rgb turned by quarter_turns. */
-static void turn(struct output *o)
-{
-	int w = o->width, h = o->height, q = o->quarter_turns, tw = q & 1 ? h : w, th = q & 1 ? w : h;
-
-	for (int y = 0; y < th; y++)
-		for (int x = 0; x < tw; x++) {
-			int sx = q == 1 ? y : q == 2 ? w - 1 - x : w - 1 - y, sy = q == 1 ? h - 1 - x : q == 2 ? h - 1 - y : x;
-
-			memcpy(o->rotated + ((size_t)y * tw + x) * 3, o->rgb + ((size_t)sy * w + sx) * 3, 3);
-		}
-}
-
-/* Convert a frame and pass it to put: 0; 1 if no more frames are wanted; -1 on error. */
-static int frame_out(struct output *o, const AVFrame *f, struct err *e)
-{
-	uint8_t *to[4] = {0};
-	int stride[4] = {0}, q = o->quarter_turns;
-
-	if (f->width < 1 || f->height < 1 || (int64_t)f->width * f->height > o->limits->max_pixels)
-		return err_set(e, ERR_DATA, "a frame of %dx%d pixels, more than the limit of %lld", f->width, f->height,
-		               (long long)o->limits->max_pixels);
-	if (scaler_setup(o, f, e))
-		return -1;
-	to[0] = o->rgb;
-	stride[0] = o->width * 3;
-	if (sws_scale(o->sws, (const uint8_t *const *)f->data, f->linesize, 0, f->height, to, stride) != f->height)
-		return err_set(e, ERR_DATA, "a frame cannot be converted to RGB");
-	if (q)
-		turn(o);
-	if (o->put(o->arg, q ? o->rotated : o->rgb, q & 1 ? o->height : o->width, q & 1 ? o->width : o->height, o->index))
-		return 1;
-	o->index++;
-	return is_full(o);
-}
-
 /* Callbacks through which FFmpeg reads the file. Its own protocols, which could open other files or network addresses, are not used. */
 static int io_read(void *opaque, uint8_t *buf, int n)
 {
@@ -204,6 +115,7 @@ struct input {
 	AVFrame *frame;
 	double origin, ticks; /* time of the first frame in seconds; the next frame taken is at or after origin + ticks / fps */
 	int64_t decoded;      /* number of frames decoded */
+	int64_t start;        /* time of the file's beginning in microseconds, which times of frames count from */
 };
 
 static void input_release(struct input *in)
@@ -328,7 +240,7 @@ static int frames_drain(struct input *in, struct output *o, struct err *e)
 			return failed(e, "damaged", rc);
 		if (in->frame->decode_error_flags || in->frame->flags & AV_FRAME_FLAG_CORRUPT)
 			return err_set(e, ERR_DATA, "damaged at frame %lld%s%s", (long long)in->decoded, *complaint ? ": " : "", complaint);
-		rc = is_wanted(in, o->limits->fps) ? frame_out(o, in->frame, e) : 0;
+		rc = o->limits->clips || is_wanted(in, o->limits->fps) ? output_add(o, in->frame, in->stream->time_base, in->start, e) : 0;
 		in->decoded++;
 		av_frame_unref(in->frame);
 		if (rc)
@@ -364,7 +276,7 @@ static int packets_decode(struct input *in, struct output *o, struct err *e)
 		return err_set(e, ERR_DATA, "no frame in it");
 	if (in->io->error < 0)
 		return failed(e, "cannot be read", in->io->error);
-	return 0;
+	return output_end(o, e) < 0 ? -1 : 0;
 }
 
 int media_decode(const struct decode_limits *l, frame_put *put, void *arg, struct err *e)
@@ -378,7 +290,9 @@ int media_decode(const struct decode_limits *l, frame_put *put, void *arg, struc
 	if (!rc)
 		rc = codec_open(&in, e);
 	if (!rc) {
+		in.start = in.format->start_time != AV_NOPTS_VALUE ? in.format->start_time : 0;
 		o.quarter_turns = quarter_turns(in.stream);
+		output_rate(&o, in.stream->time_base, in.stream->avg_frame_rate);
 		rc = packets_decode(&in, &o, e);
 	}
 	output_release(&o);
@@ -408,11 +322,13 @@ static int graph_run(AVFilterContext *sink, AVFrame *frame, struct output *o, st
 	for (;;) {
 		int rc = av_buffersink_get_frame(sink, frame);
 
+		if (rc == AVERROR_EOF && !o->decoded)
+			return err_set(e, ERR_DATA, "the graph makes no frames");
 		if (rc == AVERROR_EOF)
-			return o->index ? 0 : err_set(e, ERR_DATA, "the graph makes no frames");
+			return output_end(o, e) < 0 ? -1 : 0;
 		if (rc < 0)
 			return failed(e, "the graph fails", rc);
-		rc = frame_out(o, frame, e);
+		rc = output_add(o, frame, av_buffersink_get_time_base(sink), 0, e);
 		av_frame_unref(frame);
 		if (rc)
 			return rc < 0 ? -1 : 0;
@@ -460,8 +376,10 @@ int media_render(const char *graph, const struct decode_limits *l, frame_put *pu
 		rc = err_set(e, ERR_USAGE, "a graph must have no input and one video output");
 	else
 		rc = graph_finish(g, out, &sink, e);
-	if (!rc)
+	if (!rc) {
+		output_rate(&o, av_buffersink_get_time_base(sink), av_buffersink_get_frame_rate(sink));
 		rc = graph_run(sink, frame, &o, e);
+	}
 	output_release(&o);
 	avfilter_inout_free(&in);
 	avfilter_inout_free(&out);

@@ -1,14 +1,55 @@
 /* The options of ddm-ingest: the table that fills struct ingest_request, the options of decoding derived from it, and the stamp. */
+#include <string.h>
+
 #include "cmd/ingest_run.h"
+#include "core/mem.h"
 #include "file/optionstamp.h"
 
 #define REQUEST(member) OPTION_FIELD(struct ingest_request, member)
 #define OF_FRAMES .when = {{USE_INPUT, "a video or a graph"}}
+#define OF_CLIPS .when = {{USE_NEEDS, "--clips"}}
 
 enum { GRAPH_FRAMES = 30 }; /* default of --frames for a graph */
 
 static const char *const dedups[] = {"none", "exact", NULL};
 static const char *const resizes[] = {"lanczos", "bicubic", "hamming", "bilinear", "box", "adm", NULL};
+
+static const char *const crops[] = {"none", "bars", NULL};
+static const char *const scene_names[] = {[SCENES_NONE] = "none", [SCENES_CONTENT] = "content", [SCENES_ADAPTIVE] = "adaptive", NULL};
+
+static const char *const scene_forms[] = {"content[:T]", "adaptive[:T]", "none", NULL};
+
+/* "content[:T]", "adaptive[:T]" or "none". */
+static int parse_scene(void *field, const char *label, const char *text, struct err *e)
+{
+	struct scene_rule *r = field;
+	size_t n = strcspn(text, ":");
+
+	for (int i = 0; scene_names[i]; i++)
+		if (strlen(scene_names[i]) == n && !strncmp(scene_names[i], text, n)) {
+			*r = (struct scene_rule){(enum scene_detector)i, scene_threshold((enum scene_detector)i), SCENE_LENGTH};
+			if (!text[n] || (i != SCENES_NONE && !parse_f64(text + n + 1, 1e-3, 255, &r->threshold)))
+				return 0;
+		}
+	return err_set(e, ERR_USAGE, "%s \"%s\": content, content:T, adaptive, adaptive:T or none, with T from 0.001 to 255", label, text);
+}
+
+static void put_scene(struct stamp *s, const char *key, const void *field)
+{
+	const struct scene_rule *r = field;
+	char number[F64_TEXT];
+	char *text;
+
+	print_f64(number, r->threshold);
+	text = str_new("%s%s%s", scene_names[r->detector], r->detector ? ":" : "", r->detector ? number : "");
+	stamp_text(s, key, text);
+	mem_free(text);
+}
+
+static int makes_clips(const void *request)
+{
+	return ((const struct ingest_request *)request)->clips > 0;
+}
 
 static int is_resized(const void *request)
 {
@@ -25,8 +66,11 @@ const struct option ingest_options[] = {
     {"--fps", .type = OPTION_REAL, REQUEST(fps), .lo = 1e-6, .hi = 1e6, .arg = "F", .help = "frames a second taken from video",
      .said = "default: all", OF_FRAMES, .stamp = STAMP_UNLESS_DEFAULT, .key = "fps"},
     {"--frames", .type = OPTION_INT, REQUEST(frames), .lo = 1, .hi = 1e9, .arg = "N",
-     .help = "most frames of a video (default: all) or of one instance of a graph (default 30)", OF_FRAMES, .stamp = STAMP_UNLESS_DEFAULT,
-     .key = "frames"},
+     .help = "most frames of a video (default: all) or of one instance of a graph (default 30)",
+     .when = {{USE_INPUT, "a video or a graph"}, {USE_AGAINST, "--clips"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "frames"},
+    {"--scores", .type = OPTION_FLAG, REQUEST(scores),
+     .help = "add sharpness, exposure and contrast of pictures to their .json; clips have theirs anyway", .when = {{USE_AGAINST, "--clips"}},
+     .stamp = STAMP_UNLESS_DEFAULT, .key = "scores"},
     {"--seeds", .type = OPTION_INT, REQUEST(seeds), .lo = 1, .hi = 1e7, .arg = "N", .preset = "1", .help = "instances of a graph with placeholders",
      .when = {{USE_INPUT, "a graph"}}, .stamp = STAMP_OTHERWISE},
     {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed of the first instance", OPTION_ALWAYS,
@@ -41,6 +85,17 @@ const struct option ingest_options[] = {
      OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT,
      .key = "max"},
+    OPTION_GROUP("Clips"),
+    {"--clips", .type = OPTION_INT, REQUEST(clips), .lo = 1, .hi = 4096, .arg = "F", .help = "make clips of F frames of videos and graphs, at --fps",
+     .when = {{USE_NEEDS, "--fps"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "clips"},
+    {"--stride", .type = OPTION_INT, REQUEST(stride), .lo = 1, .hi = 1e6, .arg = "N",
+     .help = "frames from the beginning of a clip to that of the next", .said = "default: F", OF_CLIPS, .stamp = STAMP_UNLESS_DEFAULT,
+     .key = "stride"},
+    {"--scene", .type = OPTION_PARSED, REQUEST(scene), .arg = "HOW", .choices = scene_forms, .parse = parse_scene, .put = put_scene,
+     .preset = "content", .help = "how cuts are found, which no clip crosses", OF_CLIPS, .stamp = STAMP_ALWAYS, .key = "scene",
+     .counts = makes_clips},
+    {"--crop", .type = OPTION_CHOICE, REQUEST(crop), .arg = "HOW", .choices = crops, .preset = "bars", .help = "cut black bars off videos", OF_CLIPS,
+     .stamp = STAMP_ALWAYS, .key = "crop", .counts = makes_clips},
     OPTION_GROUP("Samples"),
     {"--classes", .type = OPTION_FLAG, REQUEST(classes), .help = "add .cls: the number of the first folder, or graph, in order", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
@@ -86,7 +141,7 @@ struct ingest_request ingest_defaults(void)
 
 int64_t ingest_graph_frames(const struct ingest_request *r)
 {
-	return r->frames ? r->frames : GRAPH_FRAMES;
+	return r->clips ? r->clips : r->frames ? r->frames : GRAPH_FRAMES;
 }
 
 struct work_options ingest_work(const struct ingest_request *r)
@@ -100,6 +155,8 @@ struct work_options ingest_work(const struct ingest_request *r)
 	                             .memory = r->memory,
 	                             .max_pixels = r->max_pixels,
 	                             .classes = r->classes,
+	                             .scores = r->scores,
+	                             .clip = {r->clips, r->stride ? r->stride : r->clips, r->scene, r->crop},
 	                             .bare = r->bare};
 }
 
@@ -110,7 +167,7 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list
 	json_t *graphs = json_array();
 	int media = 0;
 
-	optionstamp_put(s, tables, r, "size resize fps frames max dedup");
+	optionstamp_put(s, tables, r, "size resize fps frames scores clips stride scene crop max dedup");
 	for (size_t i = 0; i < l->n; i++) {
 		const struct job *j = &l->v[i];
 

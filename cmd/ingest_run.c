@@ -32,6 +32,7 @@ struct sink {
 	struct class_list classes;
 	struct budget budget;
 	struct work_options work;
+	struct pool *pool;
 	struct progress show;
 	int64_t sources_done, sources; /* for progress */
 };
@@ -101,27 +102,50 @@ static void tell_frame(const struct sink *s, const struct job *j, int64_t frames
 	else if (s->sources > 1)
 		progress_tell(&s->show, "sources", s->sources_done, s->sources);
 	else
-		progress_tell(&s->show, "frames", frames, j->graph ? j->count * s->work.graph_frames : s->work.frames);
+		progress_tell(&s->show, s->work.clip.frames ? "clips" : "frames", frames,
+		              s->work.clip.frames ? 0
+		              : j->graph          ? j->count * s->work.graph_frames
+		                                  : s->work.frames);
+}
+
+/* Count what became of the shots of a source, and name it if not even one clip came of it. */
+static void tally_take(struct sink *s, const struct job *j, const struct clip_tally *t, int failed)
+{
+	struct clip_tally *all = &s->report->shots;
+
+	all->clips += t->clips;
+	all->cuts += t->cuts;
+	all->rests += t->rests;
+	all->rest_frames += t->rest_frames;
+	all->repeated += t->repeated;
+	if (t->clips || failed || is_full(s))
+		return;
+	s->report->without++;
+	cmd_warn("no clip: %s: its longest shot has %lld of the %lld frames of a clip at %g a second", j->graph ? j->name : j->path,
+	         (long long)t->longest, (long long)s->work.clip.frames, s->work.fps);
 }
 
 /* Run a job and write each of its samples as soon as it is made. */
 static int job_stream(struct sink *s, const struct job *j, struct err *e)
 {
 	struct work_options alone = s->work;
-	struct decoder d = {0};
+	struct work w;
 	struct err why = {0};
 	struct item it = {0};
 	int64_t frames = 0;
 	int rc;
 
 	alone.alone = 1;
-	rc = work_open(&d, j, &alone, &why);
-	while (!rc && !is_full(s) && (rc = work_next(&d, j, &alone, &it, &why)) > 0) {
+	alone.pool = s->pool;
+	rc = work_open(&w, j, &alone, &why);
+	while (!rc && !is_full(s) && (rc = work_next(&w, &it, &why)) > 0) {
 		rc = item_take(s, j, &it, e);
 		item_release(&it);
 		tell_frame(s, j, ++frames);
 	}
-	decoder_close(&d);
+	if (w.clips)
+		tally_take(s, j, clipper_tally(w.clips), why.code);
+	work_close(&w);
 	if (e->code)
 		return -1;
 	return rc < 0 ? job_failed(s, &why, e) : 0;
@@ -160,6 +184,8 @@ static int result_write(struct sink *s, const struct job *j, struct result *r, s
 	for (int k = 0; k < r->n; k++)
 		if (item_take(s, j, &r->v[k], e))
 			return -1;
+	if (s->work.clip.frames && job_many(j))
+		tally_take(s, j, &r->tally, r->e.code);
 	return r->e.code && !is_full(s) ? job_failed(s, &r->e, e) : 0;
 }
 
@@ -368,7 +394,7 @@ static int sink_commit(struct sink *s, const struct job_list *l, struct err *e)
 
 int ingest_run(const struct ingest_request *r, const struct job_list *l, struct pool *pool, struct ingest_report *report, struct err *e)
 {
-	struct sink s = {.r = r, .report = report, .work = ingest_work(r)};
+	struct sink s = {.r = r, .report = report, .work = ingest_work(r), .pool = pool};
 	int rc;
 
 	budget_init(&s.budget, r->memory, pool_threads(pool));

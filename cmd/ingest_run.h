@@ -9,9 +9,14 @@
 #include "file/stamp.h"
 
 struct ingest_request {
-	int64_t size;       /* side of the square pictures; 0: not resized */
-	int resize, dedup;  /* indices into the choices of ingest_options */
-	double fps;         /* frames per second taken from a video; 0: all */
+	int64_t size;      /* side of the square pictures; 0: not resized */
+	int resize, dedup; /* indices into the choices of ingest_options */
+	double fps;        /* frames per second taken from a video; 0: all */
+	int64_t clips;     /* frames of a clip; 0: no clips */
+	int64_t stride;    /* from the beginning of a clip to that of the next, in frames of clips; 0: as long as a clip */
+	struct scene_rule scene;
+	int crop; /* index into the choices of --crop */
+	int scores;
 	int64_t frames;     /* most frames of a video or an instance of a graph; 0: all of a video, 30 of an instance */
 	int64_t seeds, max; /* seeds: instances of a graph; max: samples in all, 0: no limit */
 	uint64_t seed;      /* seed of the first instance */
@@ -42,6 +47,8 @@ enum { INGEST_NAMED = 3 }; /* most pairs of identical pictures named in the repo
 struct ingest_report {
 	int64_t samples, skipped; /* samples written; bad sources skipped */
 	int64_t duplicates;       /* frames left out because they equal an earlier one */
+	struct clip_tally shots;  /* of all videos and graphs */
+	int64_t without;          /* videos and jobs of graphs that gave no clip */
 	int64_t identical;        /* pictures with the same pixels as an earlier one */
 	struct str identicals;    /* the keys of the first INGEST_NAMED pairs, "b = a, ..." */
 };

@@ -7,63 +7,12 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/openread.h"
+#include "data/clipscores.h"
 #include "data/entries.h"
 #include "data/samples.h"
 #include "file/fileio.h"
-#include "file/resize.h"
 
-#define FILE_MAX ((size_t)1 << 30)    /* most bytes of a picture file */
-#define SIDECAR_MAX ((size_t)1 << 20) /* most bytes of a .cls, .json or .txt */
-
-void item_release(struct item *it)
-{
-	for (int i = 0; i < it->n; i++)
-		mem_free(it->m[i].data);
-	mem_free(it->m);
-	mem_free(it->key);
-	*it = (struct item){0};
-}
-
-/* As item_add, but takes ownership of data. */
-static void item_take(struct item *it, const char *ext, uint8_t *data, size_t len)
-{
-	int at = it->n;
-
-	it->m = mem_resize(it->m, (size_t)it->n + 1, sizeof *it->m);
-	while (at > 0 && strcmp(it->m[at - 1].ext, ext) > 0) {
-		it->m[at] = it->m[at - 1];
-		at--;
-	}
-	it->m[at] = (struct item_member){.data = data, .len = len};
-	snprintf(it->m[at].ext, sizeof it->m[at].ext, "%s", ext);
-	it->n++;
-}
-
-void item_add(struct item *it, const char *ext, const void *data, size_t len)
-{
-	uint8_t *copy = mem_alloc(len);
-
-	if (len)
-		memcpy(copy, data, len);
-	item_take(it, ext, copy, len);
-}
-
-void result_release(struct result *r)
-{
-	for (int i = 0; i < r->n; i++)
-		item_release(&r->v[i]);
-	mem_free(r->v);
-	*r = (struct result){0};
-}
-
-static void result_add(struct result *r, const struct item *it)
-{
-	if (r->n == r->cap) {
-		r->cap = r->cap ? 2 * r->cap : 4;
-		r->v = mem_resize(r->v, (size_t)r->cap, sizeof *r->v);
-	}
-	r->v[r->n++] = *it;
-}
+#define FILE_MAX ((size_t)1 << 30) /* most bytes of a picture file */
 
 /* Add a frame to the result, where it waits to be written; takes ownership. 0 if the budget has no room for it: the result is then emptied and
  * marked, and the job must be run again alone. */
@@ -83,32 +32,25 @@ static int frame_wait(struct result *r, struct item *it, const struct work_optio
 	return 0;
 }
 
-/* Resize p in place. */
-static int picture_fit(struct picture *p, const struct work_options *o, struct err *e)
-{
-	int filter = 0, size = (int)o->size, rc;
-	struct picture to;
-
-	if (!size || (p->width == size && p->height == size))
-		return 0;
-	while (resize_filter_names[filter] && strcmp(resize_filter_names[filter], o->resize))
-		filter++;
-	if (resize_filter_names[filter])
-		rc = picture_square(&to, p, size, (enum resize_filter)filter, e);
-	else
-		rc = picture_square_adm(&to, p, size, e);
-	if (rc)
-		return -1;
-	picture_release(p);
-	*p = to;
-	return 0;
-}
-
 static uint64_t picture_hash(const struct picture *p)
 {
 	uint64_t dims[2] = {(uint64_t)p->width, (uint64_t)p->height};
 
 	return hash64(p->pixels, (size_t)p->width * p->height * p->channels) ^ hash64(dims, sizeof dims);
+}
+
+/* With --scores, keep those of the picture that is stored for its .json. */
+static int picture_score(struct item *it, const struct picture *p, const struct work_options *o, struct err *e)
+{
+	struct clip_scores s;
+
+	if (!o->scores)
+		return 0;
+	if (clip_scores(&s, &p, 1, e))
+		return -1;
+	it->facts = json_object();
+	scores_put(it->facts, &s, 0);
+	return 0;
 }
 
 /* Resize p, add it to the sample as a PNG, and release it. */
@@ -118,13 +60,15 @@ static int picture_store(struct item *it, struct picture *p, const struct work_o
 	size_t len;
 	int rc = picture_fit(p, o, e);
 
+	if (!rc)
+		rc = picture_score(it, p, o, e);
 	if (!rc) {
 		it->hash = picture_hash(p);
 		rc = still_encode_png(p, NULL, 0, &data, &len, e);
 	}
 	picture_release(p);
 	if (!rc)
-		item_take(it, "png", data, len);
+		item_own(it, "png", data, len);
 	return rc;
 }
 
@@ -133,14 +77,16 @@ static int still_take(struct item *it, const uint8_t *data, size_t len, const ch
 {
 	struct still_limits limits = {o->max_pixels, o->memory};
 	struct picture p;
+	int rc;
 
 	if (still_decode(&p, data, len, name, 3, &limits, e))
 		return -1;
 	if (o->size)
 		return picture_store(it, &p, o, e);
 	it->hash = picture_hash(&p);
+	rc = picture_score(it, &p, o, e);
 	picture_release(&p);
-	return 0;
+	return rc;
 }
 
 /* Add a still picture to the sample: the file's own bytes, or with --size a resized PNG. Takes ownership of data. `name` is used in messages. */
@@ -160,52 +106,8 @@ static int still_store(struct item *it, uint8_t *data, size_t len, const char *n
 	if (rc || o->size)
 		mem_free(data);
 	else
-		item_take(it, ext[still_sniff(data, len)], data, len);
+		item_own(it, ext[still_sniff(data, len)], data, len);
 	return rc;
-}
-
-/* Add the caption, class and facts beside a picture: NAME.txt for NAME.jpg. If the key is the whole name, IMG.1.jpg takes IMG.1.txt, or else
- * IMG.txt. */
-static int sidecars_load(struct item *it, const struct job *j, struct err *e)
-{
-	static const char *const ext[] = {"cls", "json", "txt"};
-	const char *slash = strrchr(j->path, '/'), *dot = strrchr(j->path, '.');
-	size_t base = slash ? (size_t)(slash + 1 - j->path) : 0, stem = base + strcspn(j->path + base, ".");
-	size_t whole = j->whole_name && dot ? (size_t)(dot - j->path) : stem;
-
-	for (size_t i = 0; i < sizeof ext / sizeof *ext; i++) {
-		char *name = str_new("%.*s.%s", (int)whole, j->path, ext[i]);
-		uint8_t *data = NULL;
-		size_t len;
-		int there = path_exists(name);
-
-		if (!there && whole != stem) {
-			mem_free(name);
-			name = str_new("%.*s.%s", (int)stem, j->path, ext[i]);
-			there = path_exists(name);
-		}
-		if (there && (data = file_load(name, SIDECAR_MAX, &len, e)))
-			item_take(it, ext[i], data, len);
-		mem_free(name);
-		if (there && !data)
-			return -1;
-	}
-	return 0;
-}
-
-/* Check that the .cls is a number, because other programs would refuse the sample. With --classes it is replaced anyway and not checked. */
-static int class_check(const struct item *it, const char *origin, const struct work_options *o, struct err *e)
-{
-	int32_t label;
-
-	for (int i = 0; i < it->n && !o->classes; i++)
-		if (!strcmp(it->m[i].ext, "cls")) {
-			struct sample_member m = {"cls", it->m[i].data, it->m[i].len};
-			struct sample s = {it->key, origin, 1, &m};
-
-			return sample_class(&s, &label, e);
-		}
-	return 0;
 }
 
 static int still_work(struct item *it, const struct job *j, const struct work_options *o, struct err *e)
@@ -216,14 +118,23 @@ static int still_work(struct item *it, const struct job *j, const struct work_op
 	return data ? still_store(it, data, len, j->path, o, e) : -1;
 }
 
-static struct decode_limits limits_for(const struct work_options *o, int64_t frames)
+static struct decode_limits limits_for(const struct work_options *o, int64_t frames, int glimpses)
 {
-	return (struct decode_limits){frames, o->fps, o->max_pixels, o->timeout, o->bare, o->alone, o->size, o->budget};
+	return (struct decode_limits){.frames = frames,
+	                              .fps = o->fps,
+	                              .clips = o->clip.frames > 0,
+	                              .glimpses = glimpses,
+	                              .max_pixels = o->max_pixels,
+	                              .timeout = o->timeout,
+	                              .bare = o->bare,
+	                              .alone = o->alone,
+	                              .size = o->size,
+	                              .budget = o->budget};
 }
 
 static int file_open(struct decoder *d, const struct job *j, const struct work_options *o, int64_t frames, struct err *e)
 {
-	struct decode_limits l = limits_for(o, frames);
+	struct decode_limits l = limits_for(o, frames, o->clip.frames && o->clip.scene.detector != SCENES_NONE);
 	int fd = open_seekable(j->path, e), rc;
 
 	if (fd < 0)
@@ -238,11 +149,11 @@ static int picture_work(struct item *it, const struct job *j, const struct work_
 {
 	struct decoder d = {0};
 	struct picture p;
-	uint64_t item, index;
+	struct frame_facts f;
 	int rc = file_open(&d, j, o, 1, e);
 
 	if (!rc)
-		rc = decoder_next(&d, &p, &item, &index, o->stop, e);
+		rc = decoder_next(&d, &p, &f, o->stop, e);
 	decoder_close(&d);
 	if (rc == 0)
 		return err_set(e, ERR_DATA, "%s: contains no picture", j->path);
@@ -251,7 +162,7 @@ static int picture_work(struct item *it, const struct job *j, const struct work_
 
 static int graph_open(struct decoder *d, const struct job *j, const struct work_options *o, struct err *e)
 {
-	struct decode_limits l = limits_for(o, o->graph_frames);
+	struct decode_limits l = limits_for(o, o->graph_frames, 0);
 	char **texts = mem_zalloc((size_t)j->count, sizeof *texts);
 	int rc = 0, any;
 
@@ -270,9 +181,19 @@ static int graph_open(struct decoder *d, const struct job *j, const struct work_
 	return rc;
 }
 
-int work_open(struct decoder *d, const struct job *j, const struct work_options *o, struct err *e)
+int work_open(struct work *w, const struct job *j, const struct work_options *o, struct err *e)
 {
-	return j->graph ? graph_open(d, j, o, e) : file_open(d, j, o, o->frames, e);
+	*w = (struct work){.job = j, .options = *o};
+	if (o->clip.frames && !(w->clips = clipper_new(j, &w->options, e)))
+		return -1;
+	return j->graph ? graph_open(&w->decoder, j, o, e) : file_open(&w->decoder, j, o, o->frames, e);
+}
+
+void work_close(struct work *w)
+{
+	clipper_free(w->clips);
+	w->clips = NULL;
+	decoder_close(&w->decoder);
 }
 
 /* Digits of a frame's number in keys. */
@@ -283,25 +204,30 @@ static int frame_digits(int64_t frames)
 	return n < 4 ? 4 : n;
 }
 
-int work_next(struct decoder *d, const struct job *j, const struct work_options *o, struct item *it, struct err *e)
+int work_next(struct work *w, struct item *it, struct err *e)
 {
+	const struct job *j = w->job;
+	const struct work_options *o = &w->options;
 	struct picture p;
+	struct frame_facts f;
 	struct str key = {0};
-	uint64_t item, index;
-	int rc = decoder_next(d, &p, &item, &index, o->stop, e);
+	int rc;
 
 	*it = (struct item){0};
+	if (w->clips)
+		return clipper_next(w->clips, &w->decoder, it, e);
+	rc = decoder_next(&w->decoder, &p, &f, o->stop, e);
 	if (rc <= 0)
 		return rc;
-	if (picture_store(it, &p, o, e)) {
+	if (picture_store(it, &p, o, e) || item_finish(it, j->graph ? j->name : j->path, e)) {
 		item_release(it);
 		return -1;
 	}
 	if (j->graph) {
-		job_instance(&key, j, (int)item);
-		str_printf(&key, "@%0*llu", frame_digits(o->graph_frames), (unsigned long long)index);
+		job_instance(&key, j, (int)f.item);
+		str_printf(&key, "@%0*llu", frame_digits(o->graph_frames), (unsigned long long)f.index);
 	} else {
-		str_printf(&key, "%s@%06llu", j->key, (unsigned long long)index);
+		str_printf(&key, "%s@%06llu", j->key, (unsigned long long)f.index);
 	}
 	it->key = key.p;
 	return 1;
@@ -309,13 +235,15 @@ int work_next(struct decoder *d, const struct job *j, const struct work_options 
 
 static void frames_work(struct result *r, const struct job *j, const struct work_options *o)
 {
-	struct decoder d = {0};
+	struct work w;
 	struct item it;
-	int rc = work_open(&d, j, o, &r->e);
+	int rc = work_open(&w, j, o, &r->e);
 
-	while (!rc && work_next(&d, j, o, &it, &r->e) > 0 && frame_wait(r, &it, o))
+	while (!rc && work_next(&w, &it, &r->e) > 0 && frame_wait(r, &it, o))
 		;
-	decoder_close(&d);
+	if (w.clips)
+		r->tally = *clipper_tally(w.clips);
+	work_close(&w);
 }
 
 void job_work(struct result *r, const struct job *j, const struct work_options *o)
@@ -332,7 +260,7 @@ void job_work(struct result *r, const struct job *j, const struct work_options *
 	} else {
 		rc = j->kind == MEDIA_STILL ? still_work(&it, j, o, &r->e) : picture_work(&it, j, o, &r->e);
 		it.key = mem_strdup(j->key);
-		if (rc || sidecars_load(&it, j, &r->e) || class_check(&it, j->path, o, &r->e)) {
+		if (rc || sidecars_load(&it, j, &r->e) || class_check(&it, j->path, o, &r->e) || item_finish(&it, j->path, &r->e)) {
 			item_release(&it);
 			return;
 		}
@@ -354,7 +282,7 @@ int item_fit(struct item *it, const char *origin, const struct work_options *o, 
 			continue;
 		memmove(it->m + i, it->m + i + 1, sizeof *it->m * (size_t)(it->n - i - 1));
 		it->n--;
-		return still_store(it, m.data, m.len, it->key, o, e);
+		return still_store(it, m.data, m.len, it->key, o, e) || item_finish(it, origin, e) ? -1 : 0;
 	}
 	return 0;
 }

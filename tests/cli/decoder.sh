@@ -32,11 +32,11 @@ box() { # TYPE: stdin in a box
 decode() {
 	# It writes to a pipe, because it may not write to a file.
 	{
-		${trace:+strace -f -o trace} ingest-decoder --serve-frames 0 0 1000000 $memory 3<"$1" 2>"$ERR" </dev/null
+		${trace:+strace -f -o trace} ingest-decoder --serve-frames 0 0 1000000 $memory 0 0 3<"$1" 2>"$ERR" </dev/null
 		echo $? >rc
 	} | cat >frames
 	RC=$(cat rc)
-	FIRST=$(od -An -tu4 -j 4 -N 4 frames | tr -d ' ')
+	FIRST=$(od -An -tu8 -j 16 -N 8 frames | tr -d ' ')
 }
 # The system calls that it made in its sandbox, except those for memory and for its open descriptors.
 asked() {

@@ -205,7 +205,7 @@ static const char *stream_state(void)
 		return "whole";
 	if (!memcmp(last.p + at, first.p + at, n - at) && last.len < first.len)
 		return at ? "part" : "none";
-	return message_at(&last, at, &h) && h.kind == FRAME_ERROR && at + sizeof h + h.size == last.len ? "part" : "wrong";
+	return message_at(&last, at, &h) && h.facts.kind == FRAME_ERROR && at + sizeof h + h.size == last.len ? "part" : "wrong";
 }
 
 /* The state of the output. "excused": whole except for parts that may be missing. */

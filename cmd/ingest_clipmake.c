@@ -1,0 +1,200 @@
+/* Makes the sample of a clip: its frames as one array, its facts and scores, its caption. */
+#include <math.h>
+#include <string.h>
+
+#include "cmd/ingest_clips.h"
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "data/clipscores.h"
+#include "file/fileio.h"
+#include "file/npy.h"
+
+#define SUBTITLES_MAX ((size_t)16 << 20) /* most bytes of an .srt or .vtt */
+
+/* Read NAME.srt or else NAME.vtt beside the video. */
+static int subtitles_load(struct clip_source *s, struct err *e)
+{
+	static const char *const ext[] = {"srt", "vtt"};
+
+	for (size_t i = 0; i < sizeof ext / sizeof *ext && !s->has_cues; i++) {
+		char *path = sidecar_path(s->job, ext[i]);
+		char *text = NULL;
+		size_t len;
+
+		if (path && (text = file_load(path, SUBTITLES_MAX, &len, e)) && !cues_parse(&s->cues, text, len, path, e))
+			s->has_cues = 1;
+		mem_free(text);
+		mem_free(path);
+		if (e->code)
+			return -1;
+	}
+	return 0;
+}
+
+int clip_source_open(struct clip_source *s, const struct job *j, const struct work_options *o, struct err *e)
+{
+	*s = (struct clip_source){.job = j, .options = o};
+	if (j->graph)
+		return 0;
+	return sidecars_load(&s->beside, j, e) || class_check(&s->beside, j->path, o, e) || subtitles_load(s, e) ? -1 : 0;
+}
+
+void clip_source_release(struct clip_source *s)
+{
+	item_release(&s->beside);
+	cues_release(&s->cues);
+}
+
+/* Seconds, rounded to microseconds. */
+static json_t *seconds(double v)
+{
+	return json_real(nearbyint(v * 1e6) / 1e6);
+}
+
+static int facts_add(struct item *it, const struct clip_source *s, const struct clip *c, const struct clip_scores *scores, struct err *e)
+{
+	const struct job *j = s->job;
+	double end = c->start + c->n / s->options->fps;
+	json_t *facts = json_object();
+	struct str name = {0};
+	int rc;
+
+	json_object_set_new(facts, "frames", json_integer(c->n));
+	json_object_set_new(facts, "fps", json_real(s->options->fps));
+	if (j->graph)
+		job_instance(&name, j, (int)c->item);
+	json_object_set_new(facts, "source", jsonio_text(j->graph ? str_text(&name) : j->below));
+	str_release(&name);
+	json_object_set_new(facts, "start", seconds(c->start));
+	json_object_set_new(facts, "end", seconds(end));
+	json_object_set_new(facts, "shot", json_integer(c->shot));
+	json_object_set_new(facts, "width", json_integer(c->width));
+	json_object_set_new(facts, "height", json_integer(c->height));
+	scores_put(facts, scores, 1);
+	rc = facts_merge(it, facts, j->graph ? j->name : j->path, e);
+	json_decref(facts);
+	return rc;
+}
+
+/* The caption: the subtitles that are shown during the clip, or else that of the file beside the video. */
+static void caption_add(struct item *it, const struct clip_source *s, const struct clip *c)
+{
+	struct str text = {0};
+
+	if (s->has_cues)
+		cues_between(&text, &s->cues, c->start, c->start + c->n / s->options->fps);
+	if (text.len) {
+		for (int i = 0; i < it->n; i++)
+			if (!strcmp(it->m[i].ext, "txt"))
+				item_remove(it, i--);
+		item_add(it, "txt", text.p, text.len);
+	}
+	str_release(&text);
+}
+
+/* The frames of a clip after cropping and resizing. */
+struct fitted {
+	const struct clip_source *source;
+	const struct clip *clip;
+	struct picture *p; /* (n); empty where the frame is the one before it */
+	struct err *errors;
+};
+
+static int picture_crop(struct picture *to, const struct picture *from, int x, int y, int w, int h, struct err *e)
+{
+	if (picture_alloc(to, w, h, from->channels, e))
+		return -1;
+	for (int row = 0; row < h; row++)
+		memcpy(to->pixels + (size_t)row * w * from->channels, from->pixels + ((size_t)(y + row) * from->width + x) * from->channels,
+		       (size_t)w * from->channels);
+	return 0;
+}
+
+static void fit_task(void *arg, int64_t i, int worker)
+{
+	struct fitted *f = arg;
+	const struct clip *c = f->clip;
+	const struct picture *from = &c->frames[i]->p;
+
+	(void)worker;
+	if (!c->bars.width || (i && c->frames[i] == c->frames[i - 1]))
+		return;
+	if (picture_crop(&f->p[i], from, c->x, c->y, c->width, c->height, &f->errors[i]) || picture_fit(&f->p[i], f->source->options, &f->errors[i]))
+		return;
+}
+
+/* planes = (n, 3, h, w) of the frames' pixels. */
+static uint8_t *planes_of(const struct picture *const *frames, int n)
+{
+	size_t pixels = (size_t)frames[0]->width * frames[0]->height;
+	uint8_t *planes = mem_alloc((size_t)n * 3 * pixels), *to = planes;
+
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < 3; k++)
+			for (size_t at = 0; at < pixels; at++)
+				*to++ = frames[i]->pixels[3 * at + k];
+	return planes;
+}
+
+static void array_add(struct item *it, const struct picture *const *frames, int n)
+{
+	int64_t shape[4] = {n, 3, frames[0]->height, frames[0]->width};
+	uint8_t *planes = planes_of(frames, n);
+	struct str bytes = {0};
+
+	it->hash = hash64(planes, (size_t)(shape[0] * shape[1] * shape[2] * shape[3])) ^ hash64(shape, sizeof shape);
+	npy_encode(&bytes, NPY_U1, 4, shape, planes);
+	mem_free(planes);
+	item_add(it, "npy", bytes.p, bytes.len);
+	str_release(&bytes);
+}
+
+static char *clip_key(const struct clip_source *s, const struct clip *c)
+{
+	struct str key = {0};
+
+	if (s->job->graph)
+		job_instance(&key, s->job, (int)c->item);
+	else
+		str_puts(&key, s->job->key);
+	str_printf(&key, "@%06llu", (unsigned long long)c->frames[0]->f.index);
+	return key.p;
+}
+
+int clip_make(struct item *it, const struct clip_source *s, struct clip *c, struct err *e)
+{
+	struct fitted f = {.source = s, .clip = c};
+	const struct picture **frames = mem_zalloc((size_t)c->n, sizeof *frames);
+	struct clip_scores scores;
+	int rc = 0;
+
+	f.p = mem_zalloc((size_t)c->n, sizeof *f.p);
+	f.errors = mem_zalloc((size_t)c->n, sizeof *f.errors);
+	c->width = c->frames[0]->width;
+	c->height = c->frames[0]->height;
+	if (c->bars.width)
+		letterbox_content(&c->bars, &c->x, &c->y, &c->width, &c->height);
+	pool_run(s->options->pool, c->n, fit_task, &f);
+	for (int i = 0; i < c->n && !rc; i++) {
+		frames[i] = !c->bars.width ? &c->frames[i]->p : f.p[i].pixels ? &f.p[i] : i ? frames[i - 1] : NULL;
+		if (f.errors[i].code)
+			rc = err_set(e, f.errors[i].code, "%s", f.errors[i].msg);
+	}
+	if (!rc)
+		rc = clip_scores(&scores, frames, c->n, e);
+	if (!rc) {
+		it->key = clip_key(s, c);
+		for (int i = 0; i < s->beside.n; i++)
+			item_add(it, s->beside.m[i].ext, s->beside.m[i].data, s->beside.m[i].len);
+		caption_add(it, s, c);
+		array_add(it, frames, c->n);
+		rc = facts_add(it, s, c, &scores, e);
+	}
+	for (int i = 0; i < c->n; i++)
+		picture_release(&f.p[i]);
+	mem_free(f.p);
+	mem_free(f.errors);
+	mem_free(frames);
+	return rc;
+}

@@ -174,8 +174,7 @@ struct sample encoding_item_sample(const struct encoding_item *it)
 	return (struct sample){.key = it->key, .origin = it->origin, .n = it->n, .member = it->member};
 }
 
-/* Crop a picture at its centre to multiples of `factor`. */
-static int crop(struct picture *p, int factor, const char *key, struct err *e)
+int encoding_crop(struct picture *p, int factor, const char *key, struct err *e)
 {
 	int w = p->width / factor * factor, h = p->height / factor * factor, x0 = (p->width - w) / 2, y0 = (p->height - h) / 2;
 
@@ -192,22 +191,26 @@ static int crop(struct picture *p, int factor, const char *key, struct err *e)
 static int read_latent(const struct encoding *x, struct encoding_item *it, const struct sample *s)
 {
 	const struct sample_member *m = sample_find(s, "npy");
-	int64_t channels = autoencoder_config(x->vae)->latent_channels;
+	const struct autoencoder_config *c = autoencoder_config(x->vae);
+	int64_t channels = c->latent_channels;
 	const int64_t *shape;
 	struct npy a;
-	int rc = 0;
+	int clip, rc = 0;
 
 	if (!m)
 		return err_set(&it->err, ERR_DATA, "%s: \"%s\" has no latent (.npy)", s->origin, s->key);
 	if (npy_parse(&a, m->data, m->len, s->key, &it->err))
 		return -1;
-	shape = a.rank == 4 && a.shape[0] == 1 ? a.shape + 1 : a.shape; /* (1, C, H, W) is (C, H, W) */
-	if (a.rank != 3 + (int)(shape - a.shape) || shape[0] != channels || shape[1] < 1 || shape[2] < 1 || npy_count(&a) > 1 << 28)
-		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" is not a latent (%lld, H, W) or (1, %lld, H, W)", s->origin, s->key, (long long)channels,
-		             (long long)channels);
+	shape = a.rank == 4 ? a.shape + 1 : a.shape;
+	clip = a.rank == 4 && (a.shape[0] != 1 || autoencoder_joins_frames(c)); /* else (1, C, H, W) is (C, H, W) */
+	if (a.rank != 3 + (int)(shape - a.shape) || a.type == NPY_U1 || shape[0] != channels || a.shape[0] < 1 || shape[1] < 1 || shape[2] < 1 ||
+	    npy_count(&a) > 1 << 28)
+		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" is not a latent (%lld, H, W), nor one of a clip (F, %lld, H, W)", s->origin, s->key,
+		             (long long)channels, (long long)channels);
 	else if (npy_not_finite(&a))
 		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" contains a NaN", s->origin, s->key);
 	if (!rc) {
+		it->zf = clip ? a.shape[0] : 0;
 		it->zh = shape[1];
 		it->zw = shape[2];
 		it->z = mem_alloc((size_t)npy_count(&a) * sizeof *it->z);
@@ -235,10 +238,12 @@ static void decode_task(void *arg, int64_t task, int worker)
 		read_latent(x, it, &s);
 		return;
 	}
+	if (encoding_find_clip(it, &s))
+		return;
 	so.size = (int)x->o.size;
 	so.channels = 3;
 	if (!sample_pixels(&it->picture, &s, &so, &it->err))
-		crop(&it->picture, (int)x->factor, it->key, &it->err);
+		encoding_crop(&it->picture, (int)x->factor, it->key, &it->err);
 }
 
 void encoding_decode(struct encoding *x, struct encoding_batch *b)

@@ -5,7 +5,8 @@
  *     KEY.flip.npy  KEY.flip.std.npy  the same for the mirrored picture, on request
  *     KEY.text.npy  (tokens, width) features of KEY.txt; from T5 only the rows of the text, without padding
  *
- * in 16-bit or 32-bit floats. Or the reverse: KEY.png from KEY.npy. With a size, a picture is reduced to its centre square of size x size;
+ * in 16-bit or 32-bit floats. Or the reverse: KEY.png from KEY.npy. A clip, KEY.npy of bytes (F, C, H, W), becomes a latent (F', C, H, W) in
+ * its place, and the reverse; the other arrays have four dimensions too. With a size, a picture is reduced to its centre square of size x size;
  * without one, it is cropped around its centre to multiples of the autoencoder's downsampling factor. Its pixels are x / 127.5 - 1. */
 #ifndef DDM_DATA_ENCODING_H
 #define DDM_DATA_ENCODING_H

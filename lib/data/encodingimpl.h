@@ -1,5 +1,5 @@
 /* State of an encoding, shared by its files: encoding.c opens the encoders, reads batches and returns samples, encodinglatents.c runs the
- * autoencoder, encodingtexts.c the text encoder. */
+ * autoencoder, encodingclips.c runs it on clips, encodingtexts.c the text encoder. */
 #ifndef DDM_DATA_ENCODINGIMPL_H
 #define DDM_DATA_ENCODINGIMPL_H
 
@@ -11,14 +11,21 @@
 
 enum { ENCODING_AT_ONCE = 64, ENCODING_PICTURES = 4, ENCODING_TEXTS = 16 };
 
+/* The pixels of a clip. */
+struct encoding_clip {
+	const uint8_t *pixels; /* (frames, channels, height, width), borrowed from a member; NULL: the sample is no clip */
+	int64_t frames, channels, height, width;
+};
+
 /* A sample in progress: read and decoded, encoded, returned to the caller. */
 struct encoding_item {
 	char *key, *origin;
 	struct sample_member *member; /* owned, like their data */
 	int n;
 	struct picture picture;
-	float *z; /* latent to decode, (C, zh, zw) */
-	int64_t zh, zw;
+	struct encoding_clip clip;               /* in place of the picture */
+	float *z;                                /* latent to decode, (C, zh, zw), or of a clip (zf, C, zh, zw) */
+	int64_t zf, zh, zw;                      /* zf: 0 for a picture */
 	struct str latent[2], std[2], text, png; /* the members to add; empty: none. [1]: of the mirrored picture */
 	struct err err;
 };
@@ -55,6 +62,14 @@ void encoding_decode(struct encoding *x, struct encoding_batch *b);
 int encoding_run(struct encoding *x, struct encoding_batch *b, struct err *e);
 void encoding_clear(struct encoding_batch *b);
 void encoding_fill(struct encoding_item *it, const struct sample *s);
+
+/* Crop a picture at its centre to multiples of `factor`. ERR_DATA naming `key` if it is too small. */
+int encoding_crop(struct picture *p, int factor, const char *key, struct err *e);
+/* If the sample is a clip of pixels, fill it->clip or set it->err, and return 1; else 0. */
+int encoding_find_clip(struct encoding_item *it, const struct sample *s);
+/* Encode or decode one clip. An error of the clip alone is stored in its err. */
+int encoding_encode_clip(struct encoding *x, struct encoding_item *it, struct err *e);
+int encoding_decode_clip(struct encoding *x, struct encoding_item *it, struct err *e);
 
 /* The item as a sample; its key and members are borrowed. */
 struct sample encoding_item_sample(const struct encoding_item *it);

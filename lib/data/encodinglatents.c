@@ -1,4 +1,4 @@
-/* Encodes pictures into latents, and decodes latents into pictures. */
+/* Encodes pictures into latents, and decodes latents into pictures. Clips go to encodingclips.c. */
 #include <math.h>
 #include <string.h>
 
@@ -33,30 +33,21 @@ static int room(float **p, int64_t *have, int64_t want, const char *what, struct
 	return *p ? 0 : -1;
 }
 
-/* exp(logvar / 2) scale, (C, area). */
-static void deviation(const struct autoencoder_config *c, const float *moments, int64_t area, float *out)
-{
-	const float *logvar = moments + c->latent_channels * area;
-
-	for (int64_t i = 0; i < c->latent_channels * area; i++)
-		out[i] = (float)(exp(.5 * fmin(fmax((double)logvar[i], -30), 20)) * c->scale);
-}
-
 static int write_latent(const struct encoding *x, struct encoding_item *it, int flip, const float *moments, int64_t h, int64_t w)
 {
 	const struct autoencoder_config *c = autoencoder_config(x->vae);
 	int64_t shape[3] = {c->latent_channels, h, w}, n = c->latent_channels * h * w;
 	float *z = mem_alloc((size_t)n * sizeof *z), *noise = NULL;
-	int kl = c->kind == AUTOENCODER_KL, rc;
+	int posterior = autoencoder_has_posterior(c), rc;
 
-	if (kl && x->o.posterior == ENCODING_SAMPLE) {
+	if (posterior && x->o.posterior == ENCODING_SAMPLE) {
 		noise = mem_alloc((size_t)n * sizeof *noise);
 		rng_normal(noise, (size_t)n, x->o.seed, RNG_LATENT, (uint64_t)flip, hash64(it->key, strlen(it->key)) >> 20);
 	}
 	autoencoder_latent(c, moments, noise, h * w, z);
 	rc = encoding_array(&it->latent[flip], x->o.wide, 3, shape, z, it->key, &it->err);
-	if (!rc && kl && x->o.posterior == ENCODING_STD) {
-		deviation(c, moments, h * w, z);
+	if (!rc && posterior && x->o.posterior == ENCODING_STD) {
+		autoencoder_deviation(c, moments, h * w, z);
 		rc = encoding_array(&it->std[flip], x->o.wide, 3, shape, z, it->key, &it->err);
 	}
 	mem_free(z);
@@ -121,7 +112,7 @@ static int decode_equal(struct encoding *x, struct encoding_item *const *item, i
 	if (room(&x->moments, &x->room_moments, n * each, "latents", e) || room(&x->pixels, &x->room, n * 3 * area, "pictures", e))
 		return -1;
 	for (int i = 0; i < n; i++)
-		autoencoder_unscale(c, item[i]->z, each, x->moments + i * each);
+		autoencoder_unscale(c, item[i]->z, 1, h * w, x->moments + i * each);
 	if (autoencoder_decode(x->vae, n, x->moments, h, w, 0, x->pixels, e) || x->o.device->error(x->o.device, e))
 		return -1;
 	j.pixels = x->pixels;
@@ -129,11 +120,23 @@ static int decode_equal(struct encoding *x, struct encoding_item *const *item, i
 	return 0;
 }
 
+/* A clip runs alone. */
+static int run_clip(struct encoding *x, struct encoding_item *it, struct err *e)
+{
+	return (x->o.decode ? encoding_decode_clip : encoding_encode_clip)(x, it, e);
+}
+
+static int is_clip(const struct encoding_item *it)
+{
+	return it->clip.pixels || it->zf;
+}
+
 static int equal_size(const struct encoding_item *a, const struct encoding_item *b)
 {
 	return a->picture.width == b->picture.width && a->picture.height == b->picture.height && a->zh == b->zh && a->zw == b->zw;
 }
 
+/* The pictures between two clips may be of one run, as no result depends on that. */
 int encoding_pictures(struct encoding *x, struct encoding_batch *b, struct err *e)
 {
 	int (*run_equal)(struct encoding *, struct encoding_item *const *, int, struct err *) = x->o.decode ? decode_equal : encode_equal;
@@ -146,6 +149,11 @@ int encoding_pictures(struct encoding *x, struct encoding_batch *b, struct err *
 
 		if (it->err.code)
 			continue;
+		if (is_clip(it)) {
+			if (run_clip(x, it, e))
+				return -1;
+			continue;
+		}
 		if (n && (n == most || !equal_size(it, run[0]))) {
 			if (run_equal(x, run, n, e))
 				return -1;

@@ -8,6 +8,7 @@
 #include "core/str.h"
 #include "file/fileio.h"
 #include "metric/encodejobimpl.h"
+#include "net/taehv.h"
 #include "net/taesd.h"
 
 /* Recognise an encoder by its config.json. */
@@ -30,7 +31,7 @@ static int recognise_config(struct encodejob *w, const char *dir, struct err *e)
 	else if (type && (!strncmp(type, "clip", 4) || !strcmp(type, "t5")))
 		p->text = mem_strdup(dir);
 	else
-		err_set(e, ERR_DATA, "%s: \"%s\" is not a supported encoder (AutoencoderKL, AutoencoderTiny, clip, t5, dinov2)", path,
+		err_set(e, ERR_DATA, "%s: \"%s\" is not a supported encoder (AutoencoderKL, AutoencoderTiny, TAEHV, clip, t5, dinov2)", path,
 		        class  ? class
 		        : type ? type
 		        : timm ? timm
@@ -43,12 +44,13 @@ static int recognise_config(struct encodejob *w, const char *dir, struct err *e)
 int encodemodel_recognise(struct encodejob *w, struct err *e)
 {
 	struct encode_model *p = &w->model;
-	int vae = path_holds(w->o.model, "vae/config.json"), text = path_holds(w->o.model, "text_encoder/config.json");
+	char *own = path_join(w->o.model, "vae");
+	int vae = path_holds(own, "config.json") || taehv_is(own) || taesd_is(own), text = path_holds(w->o.model, "text_encoder/config.json");
 	struct stat st;
 
 	if (extractor_is_network(w->o.model))
 		p->vision = mem_strdup(w->o.model);
-	else if (taesd_is(w->o.model))
+	else if (taesd_is(w->o.model) || taehv_is(w->o.model))
 		p->vae = mem_strdup(w->o.model);
 	else if (stat(w->o.model, &st))
 		err_errno(e, "%s", w->o.model);
@@ -62,6 +64,7 @@ int encodemodel_recognise(struct encodejob *w, struct err *e)
 		p->text = mem_strdup(w->o.model);
 	if (!e->code && ((w->o.as == ENCODE_VAE && !p->vae) || (w->o.as == ENCODE_TEXT && !p->text) || (w->o.as == ENCODE_VISION && !p->vision)))
 		err_set(e, ERR_DATA, "%s: no %s encoder", w->o.model, encode_parts[w->o.as]);
+	mem_free(own);
 	return e->code ? err_lacking(e, NULL) : 0;
 }
 

@@ -1,5 +1,5 @@
 /* Opens and runs autoencoders: sizes of pictures and latents, scaling, and the tape of each size. */
-#include "net/autoencoder.h"
+#include "net/autoencoderimpl.h"
 
 #include <assert.h>
 #include <math.h>
@@ -11,180 +11,8 @@
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/weightfile.h"
+#include "net/taehv.h"
 #include "net/taesd.h"
-
-struct autoencoder {
-	struct autoencoder_config config;
-	struct runner *encoder, *decoder; /* NULL if that half is not open */
-};
-
-/* ---- config.json ---- */
-
-/* Whether the object has the key with a value other than null. */
-static int given(const json_t *o, const char *key)
-{
-	const json_t *v = json_object_get(o, key);
-
-	return v && !json_is_null(v);
-}
-
-/* Read a list of `stages` numbers; if *stages is 0, of any length, which *stages becomes. */
-static int read_list(const json_t *o, const char *key, int64_t hi, int64_t *stages, int64_t *out, const char *where, struct err *e)
-{
-	const json_t *v = json_object_get(o, key);
-	size_t n = json_array_size(v);
-
-	if (!given(o, key))
-		return 0;
-	if (!json_is_array(v) || !n || n > AUTOENCODER_STAGES || (*stages && (int64_t)n != *stages))
-		return err_set(e, ERR_DATA, "%s: \"%s\" is not a list of %d to %d numbers", where, key, *stages ? (int)*stages : 1,
-		               *stages ? (int)*stages : AUTOENCODER_STAGES);
-	for (size_t i = 0; i < n; i++) {
-		out[i] = json_integer_value(json_array_get(v, i));
-		if (!json_is_integer(json_array_get(v, i)) || out[i] < 1 || out[i] > hi)
-			return err_set(e, ERR_DATA, "%s: \"%s\"[%zu] is not a number in 1..%lld", where, key, i, (long long)hi);
-	}
-	*stages = (int64_t)n;
-	return 0;
-}
-
-static int read_i64(const json_t *o, const char *key, int64_t lo, int64_t hi, int64_t *out, const char *where, struct err *e)
-{
-	return given(o, key) ? jsonio_i64(o, key, 1, lo, hi, out, where, e) : 0;
-}
-
-static int read_bool(const json_t *o, const char *key, int *out, const char *where, struct err *e)
-{
-	return given(o, key) ? jsonio_bool(o, key, 1, out, where, e) : 0;
-}
-
-/* Check an entry of which only one value is supported. */
-static int must_be(const json_t *o, const char *key, const char *value, const char *where, struct err *e)
-{
-	const char *v = value;
-
-	if (given(o, key) && jsonio_str(o, key, 1, &v, where, e))
-		return -1;
-	return strcmp(v, value) ? err_set(e, ERR_DATA, "%s: \"%s\" is \"%s\"; only \"%s\" is supported", where, key, v, value) : 0;
-}
-
-/* Check that every block of a list has the one supported type. */
-static int must_all_be(const json_t *o, const char *key, const char *value, const char *where, struct err *e)
-{
-	const json_t *v = json_object_get(o, key);
-
-	for (size_t i = 0; i < json_array_size(v); i++) {
-		const char *type = json_string_value(json_array_get(v, i));
-
-		if (!type || strcmp(type, value))
-			return err_set(e, ERR_DATA, "%s: \"%s\" names \"%s\"; only \"%s\" is supported", where, key, type ? type : "?", value);
-	}
-	return 0;
-}
-
-static int parse_kl(const json_t *o, const char *where, struct autoencoder_config *c, struct err *e)
-{
-	static const char *const silent[] = {"latents_mean", "latents_std"};
-	const json_t *size = json_object_get(o, "sample_size");
-
-	if (read_list(o, "block_out_channels", 16384, &c->stages, c->width, where, e) ||
-	    read_i64(o, "layers_per_block", 1, 64, &c->layers, where, e) || read_i64(o, "norm_num_groups", 1, 4096, &c->groups, where, e) ||
-	    (!json_is_array(size) && read_i64(o, "sample_size", 1, 65536, &c->sample_size, where, e)) ||
-	    read_bool(o, "use_quant_conv", &c->quant_conv, where, e) || read_bool(o, "use_post_quant_conv", &c->post_quant_conv, where, e) ||
-	    read_bool(o, "mid_block_add_attention", &c->attention, where, e) || must_be(o, "act_fn", "silu", where, e) ||
-	    must_all_be(o, "down_block_types", "DownEncoderBlock2D", where, e) || must_all_be(o, "up_block_types", "UpDecoderBlock2D", where, e))
-		return -1;
-	for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
-		if (given(o, silent[i]))
-			return err_set(e, ERR_DATA, "%s: \"%s\" is not supported", where, silent[i]);
-	if (json_is_array(size) && json_is_integer(json_array_get(size, 0)))
-		c->sample_size = json_integer_value(json_array_get(size, 0));
-	if (c->sample_size < autoencoder_factor(c) || c->sample_size > 65536)
-		return err_set(e, ERR_DATA, "%s: \"sample_size\" %lld is out of range", where, (long long)c->sample_size);
-	for (int64_t i = 0; i < c->stages; i++)
-		if (c->width[i] % c->groups)
-			return err_set(e, ERR_DATA, "%s: %lld channels are not a multiple of %lld groups", where, (long long)c->width[i],
-			               (long long)c->groups);
-	return 0;
-}
-
-static int parse_tiny(const json_t *o, const char *where, struct autoencoder_config *c, struct err *e)
-{
-	static const char *const lists[] = {"encoder_block_out_channels", "decoder_block_out_channels", "num_encoder_blocks", "num_decoder_blocks"};
-	int64_t other[AUTOENCODER_STAGES], up = 2;
-	int n = 0;
-
-	for (int i = 0; i < 4; i++)
-		n += given(o, lists[i]);
-	if (n == 4)
-		c->stages = 0;
-	if (read_list(o, "encoder_block_out_channels", 16384, &c->stages, c->width, where, e))
-		return -1;
-	memcpy(other, c->width, sizeof other);
-	if (read_list(o, "decoder_block_out_channels", 16384, &c->stages, other, where, e) ||
-	    read_list(o, "num_encoder_blocks", 64, &c->stages, c->encoder_blocks, where, e) ||
-	    read_list(o, "num_decoder_blocks", 64, &c->stages, c->decoder_blocks, where, e) ||
-	    read_bool(o, "use_midblock_gn", &c->middle_norm, where, e) || must_be(o, "act_fn", "relu", where, e) ||
-	    must_be(o, "upsample_fn", "nearest", where, e) || read_i64(o, "upsampling_scaling_factor", 2, 2, &up, where, e))
-		return -1;
-	for (int64_t i = 0; i < c->stages; i++)
-		if (c->width[i] != c->width[0] || other[i] != c->width[0])
-			return err_set(e, ERR_DATA, "%s: the stages of a tiny autoencoder have different widths", where);
-	return 0;
-}
-
-int autoencoder_parse(const json_t *o, const char *where, struct autoencoder_config *c, struct err *e)
-{
-	const char *class = NULL;
-
-	if (jsonio_str(o, "_class_name", 1, &class, where, e))
-		return -1;
-	*c = (struct autoencoder_config){.kind = AUTOENCODER_KL,
-	                                 .in_channels = 3,
-	                                 .out_channels = 3,
-	                                 .latent_channels = 4,
-	                                 .stages = 0,
-	                                 .layers = 1,
-	                                 .groups = 32,
-	                                 .sample_size = 32,
-	                                 .quant_conv = 1,
-	                                 .post_quant_conv = 1,
-	                                 .attention = 1,
-	                                 .scale = 0.18215};
-	if (!strcmp(class, "AutoencoderTiny")) {
-		*c = (struct autoencoder_config){.kind = AUTOENCODER_TINY,
-		                                 .in_channels = 3,
-		                                 .out_channels = 3,
-		                                 .latent_channels = 4,
-		                                 .stages = 4,
-		                                 .width = {64, 64, 64, 64},
-		                                 .encoder_blocks = {1, 3, 3, 3},
-		                                 .decoder_blocks = {3, 3, 3, 1},
-		                                 .scale = 1};
-	} else if (strcmp(class, "AutoencoderKL")) {
-		return err_set(e, ERR_DATA, "%s: _class_name \"%s\" is not an autoencoder this program knows (AutoencoderKL, AutoencoderTiny)", where,
-		               class);
-	} else if (!given(o, "block_out_channels")) {
-		c->stages = 1;
-		c->width[0] = 64;
-	}
-	if (read_i64(o, "in_channels", 1, 1024, &c->in_channels, where, e) || read_i64(o, "out_channels", 1, 1024, &c->out_channels, where, e) ||
-	    read_i64(o, "latent_channels", 1, 1024, &c->latent_channels, where, e) ||
-	    (given(o, "scaling_factor") && jsonio_f64(o, "scaling_factor", 1, 1e-9, 1e9, &c->scale, where, e)) ||
-	    (given(o, "shift_factor") && jsonio_f64(o, "shift_factor", 1, -1e9, 1e9, &c->shift, where, e)))
-		return -1;
-	return c->kind == AUTOENCODER_KL ? parse_kl(o, where, c, e) : parse_tiny(o, where, c, e);
-}
-
-int64_t autoencoder_factor(const struct autoencoder_config *c)
-{
-	return (int64_t)1 << (c->stages - 1);
-}
-
-int64_t autoencoder_moments(const struct autoencoder_config *c)
-{
-	return c->kind == AUTOENCODER_KL ? 2 * c->latent_channels : c->latent_channels;
-}
 
 /* ---- opening ---- */
 
@@ -197,6 +25,8 @@ static char *weights_path(const char *dir, int half, struct err *e)
 
 	if (taesd_is(dir))
 		return taesd_file(dir, half, e);
+	if (taehv_is(dir))
+		return taehv_file(dir, e);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		path = path_join(dir, names[i]);
 		if (path_exists(path))
@@ -210,22 +40,41 @@ static char *weights_path(const char *dir, int half, struct err *e)
 	return weightfile_locate(dir, NULL, e);
 }
 
+/* The recordings of the two halves by kind, and their names in files. */
+static const struct {
+	runner_record *record[2];
+	int (*names)(const struct autoencoder_config *c, int half, struct renames *out);
+} kinds[] = {
+    [AUTOENCODER_KL] = {{autokl_encoder, autokl_decoder}, autokl_names},
+    [AUTOENCODER_TINY] = {{autotiny_encoder, autotiny_decoder}, autotiny_names},
+    [AUTOENCODER_TAEHV] = {{taehv_encoder, taehv_decoder}, taehv_names},
+};
+
+/* The smallest size that a half can be recorded for. */
+static void smallest(const struct autoencoder_config *c, int encodes, int64_t *size)
+{
+	int64_t side = 2 * (encodes ? autoencoder_factor(c) : 1);
+
+	size[0] = autoencoder_joins_frames(c) ? 1 : encodes ? c->in_channels : c->latent_channels;
+	size[1] = size[2] = side;
+}
+
 static int load_half(struct autoencoder *a, const char *dir, int half, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
 	const struct autoencoder_config *c = &a->config;
-	int tiny = c->kind == AUTOENCODER_TINY, encodes = half == AUTOENCODER_ENCODE, n, rc = -1;
-	int64_t side = 2 * (encodes ? autoencoder_factor(c) : 1), size[3] = {encodes ? c->in_channels : c->latent_channels, side, side};
+	int encodes = half == AUTOENCODER_ENCODE, n, rc = -1;
+	int64_t size[3];
 	char *path = weights_path(dir, half, e);
 	struct safetensors *s = path ? weightfile_load(path, NULL, e) : NULL;
 	struct renames names[AUTOENCODER_FAMILIES];
 	const struct renames *known[AUTOENCODER_FAMILIES];
 	struct runner *r = NULL;
 
-	n = (tiny ? autotiny_names : autokl_names)(c, half, names);
+	smallest(c, encodes, size);
+	n = kinds[c->kind].names(c, half, names);
 	for (int i = 0; i < n; i++)
 		known[i] = &names[i];
-	if (s && !(r = runner_new(encodes ? (tiny ? autotiny_encoder : autokl_encoder) : (tiny ? autotiny_decoder : autokl_decoder), c, size,
-	                          capacity, bulk, d, e)))
+	if (s && !(r = runner_new(kinds[c->kind].record[!encodes], c, size, autoencoder_joins_frames(c) ? 1 : capacity, bulk, d, e)))
 		st_free(s);
 	if (r)
 		rc = runner_weights(r, s, path, known, n, e) || runner_load(r, NULL, NULL, e) ? -1 : 0;
@@ -242,6 +91,8 @@ static int read_config(const char *dir, struct autoencoder_config *c, struct err
 
 	if (taesd_is(dir))
 		return taesd_config(dir, c, e);
+	if (taehv_is(dir))
+		return taehv_config(dir, c, e);
 	path = path_join(dir, "config.json");
 	o = jsonio_load(path, e);
 	rc = o ? autoencoder_parse(o, path, c, e) : -1;
@@ -264,17 +115,6 @@ struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capaci
 	return NULL;
 }
 
-/* Describe as text what the autoencoder computes. sample_size is left out, since it matters only for tiles. */
-static void describe(struct str *s, const struct autoencoder_config *c)
-{
-	str_printf(s, "autoencoder %s %lld %lld %lld", c->kind == AUTOENCODER_KL ? "kl" : "tiny", (long long)c->in_channels,
-	           (long long)c->latent_channels, (long long)c->out_channels);
-	for (int64_t i = 0; i < c->stages; i++)
-		str_printf(s, " %lld:%lld:%lld", (long long)c->width[i], (long long)c->encoder_blocks[i], (long long)c->decoder_blocks[i]);
-	str_printf(s, " layers %lld groups %lld quant %d %d attention %d middle %d scale %.17g shift %.17g", (long long)c->layers,
-	           (long long)c->groups, c->quant_conv, c->post_quant_conv, c->attention, c->middle_norm, c->scale, c->shift);
-}
-
 int autoencoder_hash(const char *dir, int half, char hex[65], struct err *e)
 {
 	char *path = weights_path(dir, half, e);
@@ -283,7 +123,7 @@ int autoencoder_hash(const char *dir, int half, char hex[65], struct err *e)
 	int rc = -1;
 
 	if (path && !read_config(dir, &c, e) && !weightfile_hash_at(path, hex, e)) {
-		describe(&what, &c);
+		autoencoder_describe(&what, &c);
 		str_printf(&what, ", weights %s", hex);
 		sha256_text(what.p, hex);
 		rc = 0;
@@ -309,7 +149,9 @@ const struct autoencoder_config *autoencoder_config(const struct autoencoder *a)
 
 int autoencoder_decode_flops(struct autoencoder *a, int64_t h, int64_t w, double *flops, struct err *e)
 {
-	if (runner_plan(a->decoder, (int64_t[3]){a->config.latent_channels, h, w}, e))
+	int64_t first = autoencoder_joins_frames(&a->config) ? 1 : a->config.latent_channels;
+
+	if (runner_plan(a->decoder, (int64_t[3]){first, h, w}, e))
 		return -1;
 	*flops = runner_flops(a->decoder);
 	return 0;
@@ -519,6 +361,8 @@ int autoencoder_encode(struct autoencoder *a, int64_t n, const float *x, int64_t
 {
 	struct way way = way_in(a);
 
+	if (autoencoder_joins_frames(&a->config))
+		return autoclip_encode_pictures(a, n, x, h, w, tile, out, e);
 	return run(&way, n, x, h, w, tile, out, e);
 }
 
@@ -526,24 +370,7 @@ int autoencoder_decode(struct autoencoder *a, int64_t n, const float *z, int64_t
 {
 	struct way way = way_out(a);
 
+	if (autoencoder_joins_frames(&a->config))
+		return autoclip_decode_pictures(a, n, z, h, w, tile, out, e);
 	return run(&way, n, z, h, w, tile, out, e);
-}
-
-void autoencoder_latent(const struct autoencoder_config *c, const float *moments, const float *noise, int64_t area, float *out)
-{
-	int64_t n = c->latent_channels * area;
-
-	for (int64_t i = 0; i < n; i++) {
-		double z = (double)moments[i];
-
-		if (noise && c->kind == AUTOENCODER_KL)
-			z += exp(.5 * fmin(fmax((double)moments[n + i], -30), 20)) * (double)noise[i];
-		out[i] = (float)((z - c->shift) * c->scale);
-	}
-}
-
-void autoencoder_unscale(const struct autoencoder_config *c, const float *latent, int64_t count, float *z)
-{
-	for (int64_t i = 0; i < count; i++)
-		z[i] = (float)((double)latent[i] / c->scale + c->shift);
 }

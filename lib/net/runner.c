@@ -58,6 +58,7 @@ struct tensor *recording_input(struct recording *c, enum dtype dtype, int rank, 
 void recording_output(struct recording *c, struct tensor *x)
 {
 	assert(c->outputs < RUNNER_OUTPUTS && x->batched);
+	c->stage_of[c->outputs] = c->stages;
 	c->output[c->outputs++] = x;
 	tape_keep(c->l.t, x);
 }
@@ -73,11 +74,37 @@ void recording_gradient(struct recording *c, struct tensor *x)
 	recording_output(c, op_copy(c->l.t, tape_grad(c->l.t, x)));
 }
 
+struct tensor *recording_state(struct recording *c, int rank, const int64_t *shape)
+{
+	assert(c->capacity == 1);
+	c->is_state[c->inputs] = 1;
+	return recording_input(c, DT_F32, rank, shape, 1);
+}
+
+/* x is copied even if it is contiguous, because keeping a slice would keep the whole tensor that it is a part of. */
+void recording_carry(struct recording *c, const struct tensor *state, struct tensor *x)
+{
+	int i = 0;
+
+	while (i < c->inputs && c->input[i] != state)
+		i++;
+	assert(i < c->inputs && c->is_state[i] && c->stages < RUNNER_STAGES && x->rank == state->rank);
+	assert(!memcmp(x->shape, state->shape, (size_t)x->rank * sizeof *x->shape));
+	c->carry[c->stages][i] = op_copy(c->l.t, x);
+	tape_keep(c->l.t, c->carry[c->stages][i]);
+}
+
+void recording_stage(struct recording *c)
+{
+	assert(c->stages < RUNNER_STAGES);
+	c->end[c->stages++] = tape_mark(c->l.t);
+}
+
 static void make_recording(struct network *w, const void *config, int64_t capacity)
 {
 	w->c = (struct recording){.l = {.t = tape_new(DT_F32, capacity), .p = &w->params}, .capacity = capacity};
 	w->record(&w->c, config, w->any_size ? w->size : NULL);
-	w->flops = tape_flops(w->c.l.t, 1, 0, w->c.forward ? w->c.forward : tape_mark(w->c.l.t));
+	w->flops = tape_flops(w->c.l.t, 1, 0, w->c.forward ? w->c.forward : w->c.stages ? w->c.end[0] : tape_mark(w->c.l.t));
 }
 
 static void drop_recording(struct network *w)
@@ -390,10 +417,11 @@ static void put_inputs(const struct network *w, int64_t at, int64_t k, const voi
 		const struct tensor *x = w->c.input[i];
 		size_t bytes = x ? bytes_of(x) : 0;
 
-		if (!x || !x->batched)
+		if (!x || !x->batched || w->c.is_state[i])
 			continue;
 		if (in[i])
-			(there >> i & 1 ? device_copy : device_put)(d, w->place[i], (const char *)in[i] + (size_t)at * bytes, (size_t)k * bytes);
+			(i < 32 && there >> i & 1 ? device_copy : device_put)(d, w->place[i], (const char *)in[i] + (size_t)at * bytes,
+			                                                      (size_t)k * bytes);
 		else
 			d->fill(d, 0, w->place[i], 0, (size_t)k * bytes);
 	}
@@ -430,6 +458,32 @@ void runner_run(struct runner *r, int64_t n, const void *const *in, float *const
 void runner_submit(struct runner *r, int64_t n, const void *const *in, unsigned there, float *const *out)
 {
 	run(r, n, in, there, out, device_copy);
+}
+
+void runner_restart(struct runner *r)
+{
+	struct network *w = r->net;
+
+	for (int i = 0; i < w->c.inputs; i++)
+		if (w->c.is_state[i])
+			w->device->fill(w->device, 0, w->place[i], 0, input_bytes(w, i));
+}
+
+void runner_stage(struct runner *r, int stage, const void *const *in, float *const *out)
+{
+	struct network *w = r->net;
+	struct device *d = w->device;
+
+	assert(r->loaded && w->allocated && stage < w->c.stages && !r->pager);
+	weightstore_bind(&w->store, w->c.l.t, r->values, r->matrices);
+	put_inputs(w, 0, 1, in, 0);
+	tape_run(w->c.l.t, 1, stage ? w->c.end[stage - 1] : 0, w->c.end[stage]);
+	for (int i = 0; i < w->c.outputs; i++)
+		if (w->c.stage_of[i] == stage && out[i])
+			device_get(d, out[i], tape_data(w->c.l.t, w->c.output[i]), bytes_of(w->c.output[i]) * (size_t)w->c.output[i]->shape[0]);
+	for (int i = 0; i < w->c.inputs; i++)
+		if (w->c.carry[stage][i])
+			device_copy(d, w->place[i], tape_data(w->c.l.t, w->c.carry[stage][i]), input_bytes(w, i));
 }
 
 /* ---- facts ---- */

@@ -17,7 +17,7 @@
 #include "net/rename.h"
 #include "net/weightstore.h"
 
-enum { RUNNER_INPUTS = 8, RUNNER_OUTPUTS = 8 };
+enum { RUNNER_INPUTS = 48, RUNNER_OUTPUTS = 8, RUNNER_STAGES = 2 };
 
 /* ---- recording ---- */
 
@@ -27,9 +27,16 @@ struct recording {
 	int inputs, outputs;
 	struct tensor *input[RUNNER_INPUTS], *output[RUNNER_OUTPUTS];
 	int forward; /* with recording_gradient: the nodes before the gradient (tape_mark); else 0 */
+	/* of networks that run over a sequence piece by piece */
+	int stages;                                         /* 0: one stage, never named */
+	int end[RUNNER_STAGES];                             /* tape_mark at the end of each stage */
+	int stage_of[RUNNER_OUTPUTS];                       /* the stage that computes an output */
+	unsigned char is_state[RUNNER_INPUTS];              /* 1: the input is a state */
+	struct tensor *carry[RUNNER_STAGES][RUNNER_INPUTS]; /* the state's next value after a run of the stage; NULL: it stays */
 };
 
-/* Records a network of a configuration. size: (channels, height, width) of its pictures if they may have any size, else NULL. */
+/* Records a network of a configuration. size: (channels, height, width) of its pictures if they may have any size, else NULL; of an autoencoder
+ * for clips (frames of latents, height, width). */
 typedef void runner_record(struct recording *c, const void *config, const int64_t *size);
 
 /* Make the next input. With `batched` the shape is that of one sample, else of the whole input. */
@@ -43,6 +50,14 @@ void recording_output(struct recording *c, struct tensor *x);
  * The next input is a cotangent dy of y's shape, the next output J' dy of x's shape, where J = dy/dx of each sample. runner_run computes it if that
  * output is wanted. The weights are then plain floats: COMPACT_NONE. */
 void recording_gradient(struct recording *c, struct tensor *x);
+
+/* A network that runs over a sequence piece by piece, with one sample at a time, keeps what a later piece needs in states: inputs of this shape,
+ * without B, that are zeros at first (runner_restart). recording_carry: after a run of the present stage the state becomes x. */
+struct tensor *recording_state(struct recording *c, int rank, const int64_t *shape);
+void recording_carry(struct recording *c, const struct tensor *state, struct tensor *x);
+/* End a stage. The nodes recorded up to here, from the end of the previous stage on, are run by runner_stage(r, number of the stage, ..), and the
+ * outputs made among them are its outputs. All stages share inputs, states and parameters. */
+void recording_stage(struct recording *c);
 
 /* The table of parameters, laid out, without a runner. Free with params_release. */
 void runner_params(runner_record *record, const void *config, const int64_t *size, struct params *p);
@@ -89,10 +104,16 @@ void runner_run(struct runner *r, int64_t n, const void *const *in, float *const
 /* The same with outputs, and the inputs whose bits are set in `there`, in device memory. Does not wait. */
 void runner_submit(struct runner *r, int64_t n, const void *const *in, unsigned there, float *const *out);
 
+/* Set all states to zeros. After runner_plan or runner_load. */
+void runner_restart(struct runner *r);
+/* Run one stage on one sample and update the states. in[] and out[] are as for runner_run, with places for all inputs and outputs; states and the
+ * outputs of other stages are ignored. */
+void runner_stage(struct runner *r, int stage, const void *const *in, float *const *out);
+
 const struct params *runner_table(const struct runner *r); /* borrowed */
 int64_t runner_capacity(const struct runner *r);
 int64_t runner_elements(const struct runner *r, int output); /* of one sample */
-double runner_flops(const struct runner *r);                 /* of one sample */
+double runner_flops(const struct runner *r);                 /* of one sample; of its first stage */
 int64_t runner_bytes(const struct runner *r);                /* of the weights; 0 before they are loaded */
 /* Bytes that weights and work space take, or will take. */
 void runner_needs(struct runner *r, uint64_t *weights, uint64_t *work);

@@ -231,7 +231,7 @@ static int measure_chunk(struct distance *c, double *squared, const float *x0, c
 	for (int i = 0; i < n && c->latents; i++)
 		memcpy(c->row + i * each, x0 + which[i] * each, (size_t)each * sizeof *x0);
 	if (c->latents) {
-		autoencoder_unscale(autoencoder_config(c->vae), c->row, n * each, c->row);
+		autoencoder_unscale(autoencoder_config(c->vae), c->row, n, c->side * c->side, c->row);
 		if (autoencoder_decode(c->vae, n, c->row, c->side, c->side, 0, c->decoded, e))
 			return -1;
 	}

@@ -161,7 +161,7 @@ static int decode_pictures(struct output *o, int64_t n, float *x, const struct o
 {
 	int64_t each = o->channels * o->size * o->size;
 
-	autoencoder_unscale(autoencoder_config(o->vae), x, n * each, x);
+	autoencoder_unscale(autoencoder_config(o->vae), x, n, o->size * o->size, x);
 	for (int64_t at = 0; at < n; at += o->chunk) {
 		int64_t k = n - at < o->chunk ? n - at : o->chunk;
 

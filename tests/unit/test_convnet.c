@@ -498,7 +498,7 @@ static void latents(void **state)
 	assert_true(fabsf(out[0] - 1) < 1e-7f && fabsf(out[1] - 3) < 1e-7f);
 	autoencoder_latent(&c, moments, noise, 2, out);
 	assert_true(fabsf(out[0] - 3) < 1e-6f && fabs((double)out[1] - (3 + 2 * exp(10) * 0x1p-14)) < 1e-5);
-	autoencoder_unscale(&c, out, 1, out);
+	autoencoder_unscale(&c, out, 1, 1, out);
 	assert_true(fabsf(out[0] - 2) < 1e-6f);
 }
 

@@ -122,7 +122,7 @@ $(LIBS):
 # wider than the machine's is passed in ways that differ between compilers (psabi); none is passed out of a file.
 $(addprefix $(B)/lib/,core/rng.o file/resize.o cluster/kmeans_assign.o cluster/kmeans.o cluster/kmeans_quality.o \
 	cluster/points.o cluster/linkage.o cluster/topeigen.o \
-	metric/distances.o metric/gram.o metric/moments.o metric/sketch.o) \
+	metric/distances.o metric/flow.o metric/gram.o metric/moments.o metric/sketch.o) \
 	$(B)/kernels/% $(B)/tests/op/% $(B)/tests/bench/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi
 $(B)/lib/file/font.o: EXTRA = $(FREETYPE_CFLAGS)
 $(B)/lib/file/tfevents.o $(TFEVENTS).o: EXTRA = -I$(B)/lib

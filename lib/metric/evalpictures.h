@@ -14,6 +14,12 @@ int evalpictures_read(struct evalset *s, const char *source, const struct evalse
  * on failure. Caller closes with samples_close. */
 struct samples *evalpictures_open(const char *source, const struct evalset_options *o, struct err *e);
 
+/* Split "SHARDS:holdout" into the folder and the part; a path that exists under the whole name, and one without such an ending, is all of it, and
+ * *part SAMPLES_TRAIN. Caller frees with mem_free. */
+char *evalpictures_split(const char *source, enum samples_part *part);
+/* For shards, set s->partition to the features by which they were clustered, if they say so; do nothing for other sources. */
+int evalpictures_partition(struct evalset *s, const char *path, struct err *e);
+
 /* Compute the features of an array of pictures (n, h, w, 3), NPY_U1, row-major. ERR_DATA if a picture is too small for the extractor. */
 int evalpictures_array(struct evalset *s, const struct npy *a, const char *name, const struct evalset_options *o, struct err *e);
 

@@ -8,6 +8,7 @@
 #include "core/rng.h"
 #include "core/str.h"
 #include "metric/kd.h"
+#include "metric/memorised.h"
 #include "metric/motionfeat.h"
 
 /* Movement must stand out from random exchanges of altered and unaltered clips in all but one of 200. The bound for content, which is equal in
@@ -242,6 +243,30 @@ static void put_mean(struct stamp *st, const char *name, const char *tail, const
 	put(st, name, tail, &(struct kd){mean, n > 1 ? sqrt(square / ((double)n * (double)(n - 1))) : NAN});
 }
 
+static int memorised_put(struct stamp *st, const char *key, const struct clipreport *c, const struct evalclips *of, int64_t m,
+                         const struct evalclips *train, int64_t n, struct err *e)
+{
+	double f;
+
+	if (memorised_fraction(&f, NULL, c->r->pool, of->thumbs, m, train->thumbs, n, train->thumb, e))
+		return -1;
+	stamp_f64(st, key, f);
+	return 0;
+}
+
+static int memorised(struct stamp *st, const struct clipreport *c, struct err *e)
+{
+	const struct evalreport *r = c->r;
+	const struct evalclips *train = c->train ? c->train : c->reference, *unseen = c->heldout ? c->heldout : c->train ? c->reference : NULL;
+	int64_t n = c->train ? r->train->n : r->reference->n, m = c->heldout ? r->heldout->n : r->reference->n;
+
+	if (memorised_put(st, "memorised", c, c->samples, r->samples->n, train, n, e) ||
+	    (unseen && memorised_put(st, "memorised-floor", c, unseen, m, train, n, e)))
+		return -1;
+	stamp_i64(st, "memorised-of", n);
+	return 0;
+}
+
 int clipreport_fill(struct stamp *st, const struct clipreport *c, json_t *notes, struct err *e)
 {
 	const struct evalreport *r = c->r;
@@ -259,5 +284,9 @@ int clipreport_fill(struct stamp *st, const struct clipreport *c, json_t *notes,
 		put_mean(st, "flicker", "", c->samples->flicker, r->samples->n);
 		put_mean(st, "flicker", "-reference", c->reference->flicker, r->reference->n);
 	}
-	return 0;
+	if (m & 1u << METRIC_WARP) {
+		put_mean(st, "warp-error", "", c->samples->warp, r->samples->n);
+		put_mean(st, "warp-error", "-reference", c->reference->warp, r->reference->n);
+	}
+	return m & 1u << METRIC_MEMORISED ? memorised(st, c, e) : 0;
 }

@@ -10,14 +10,16 @@
 /* The clips of the sets of a report, in the same order of rows. */
 struct clipreport {
 	const struct evalreport *r;
-	const struct evalclips *reference, *samples, *heldout; /* heldout: NULL if r->heldout is */
-	int null_test;                                         /* 1: the reference was read with evalclips_options.alter */
+	const struct evalclips *reference, *samples, *heldout, *train; /* the last two: NULL if those of r are */
+	int null_test;                                                 /* 1: the reference was read with evalclips_options.alter */
 };
 
 /* Add to st, with NAME the name of the features, for the metrics
  *   content  content-NAME content-NAME-se                     samples to the reference, in single frames
  *   motion   motion-flow motion-flow-se                       the same, in movement
  *   flicker  flicker flicker-se flicker-reference             means over the clips of a set
+ *   warp     warp-error warp-error-se warp-error-reference    the same
+ *   memorised  memorised memorised-of memorised-floor         as of pictures, by thumbnails of four frames
  * with -floor, and with a held-out set -heldout and -heldout-floor, as evalreport_fill. A null test adds, for what = content-NAME (without slow)
  * and motion-flow,
  *   WHAT-shuffled, -reversed, -frozen, -slow; -se, -p of each how much the distance between two parts of the reference grows when the clips of

@@ -16,8 +16,9 @@
 #include "metric/evalpictures.h"
 #include "metric/evalstats.h"
 #include "metric/motionfeat.h"
+#include "metric/warperror.h"
 
-enum { BATCH = 32, BATCH_BYTES = 64 << 20, DRAWS_MAX = CLIP_DRAWS, CONTENTS = ALTERED_SLOW };
+enum { BATCH = 32, BATCH_BYTES = 64 << 20, DRAWS_MAX = CLIP_DRAWS, CONTENTS = ALTERED_SLOW, THUMB_SIDE = 16 };
 
 /* A clip of the batch. */
 struct item {
@@ -46,7 +47,8 @@ struct intake {
 	size_t bytes;      /* of the batch */
 	char (*least)[65]; /* [leasts], sorted: the least digests so far, of the clips that are altered */
 	int leasts;
-	struct flow **flow; /* [threads] */
+	struct flow **flow;  /* [threads] */
+	struct flow **whole; /* [threads]: for frames of the clips' own size */
 	int threads;
 	int64_t expected;
 };
@@ -56,6 +58,8 @@ void evalclips_release(struct evalclips *c)
 	mem_free(c->content);
 	mem_free(c->motion);
 	mem_free(c->flicker);
+	mem_free(c->warp);
+	mem_free(c->thumbs);
 	for (int k = 0; k < CONTENTS; k++)
 		mem_free(c->content_of[k]);
 	for (int k = 0; k < ALTERATIONS; k++)
@@ -84,6 +88,7 @@ static void intake_begin(struct intake *t, struct evalset *s, struct evalclips *
 
 	*t = (struct intake){.s = s, .c = c, .o = o, .threads = o->set->pool ? pool_threads(o->set->pool) : 1};
 	t->flow = mem_zalloc((size_t)t->threads, sizeof(struct flow *));
+	t->whole = mem_zalloc((size_t)t->threads, sizeof(struct flow *));
 	t->least = mem_zalloc(ALTERED_CLIPS + 1, sizeof *t->least);
 	snprintf(s->recipe.features, sizeof s->recipe.features, "%s", x->name);
 	snprintf(s->recipe.features_hash, sizeof s->recipe.features_hash, "%s", x->hash);
@@ -98,9 +103,12 @@ static void intake_begin(struct intake *t, struct evalset *s, struct evalclips *
 static void intake_end(struct intake *t)
 {
 	batch_clear(t);
-	for (int i = 0; i < t->threads; i++)
+	for (int i = 0; i < t->threads; i++) {
 		flow_free(t->flow[i]);
+		flow_free(t->whole[i]);
+	}
 	mem_free(t->flow);
+	mem_free(t->whole);
 	mem_free(t->least);
 	mem_free(t->digest);
 }
@@ -124,6 +132,8 @@ static void room(struct intake *t)
 	c->content = rows(c->content, parts & CLIP_CONTENT, t->cap, content);
 	c->motion = rows(c->motion, parts & CLIP_MOTION, t->cap, motion);
 	c->flicker = rows(c->flicker, parts & CLIP_FLICKER, t->cap, sizeof(double));
+	c->warp = rows(c->warp, parts & CLIP_WARP, t->cap, sizeof(double));
+	c->thumbs = rows(c->thumbs, parts & CLIP_THUMBS, t->cap, (size_t)c->thumb);
 	for (int k = 0; k < CONTENTS; k++)
 		c->content_of[k] = rows(c->content_of[k], t->o->alter && parts & CLIP_CONTENT, t->cap, content);
 	for (int k = 0; k < ALTERATIONS; k++)
@@ -154,7 +164,8 @@ static int sort_rows(struct intake *t, struct err *e)
 	struct evalclips *c = t->c;
 	size_t content = (size_t)c->drawn * (size_t)s->recipe.dims * sizeof(float), motion = MOTION_DIMS * sizeof(float);
 	int rc = evalset_sort(s, t->digest, e) || reorder(&c->content, t->digest, s->n, content, e) ||
-	         reorder(&c->motion, t->digest, s->n, motion, e) || reorder(&c->flicker, t->digest, s->n, sizeof(double), e);
+	         reorder(&c->motion, t->digest, s->n, motion, e) || reorder(&c->flicker, t->digest, s->n, sizeof(double), e) ||
+	         reorder(&c->warp, t->digest, s->n, sizeof(double), e) || reorder(&c->thumbs, t->digest, s->n, (size_t)c->thumb, e);
 
 	for (int k = 0; k < CONTENTS && !rc; k++)
 		rc = reorder(&c->content_of[k], t->digest, s->n, content, e);
@@ -193,15 +204,39 @@ static double flicker(const struct clipframes *c)
 	return (255 - (double)sum / ((double)n * (c->frames - 1))) / 255;
 }
 
+/* Frames in their order, so that a copy is alike in what it shows and in how it moves. */
+static void thumbnail(uint8_t *out, const struct clipframes *c, int side)
+{
+	for (int k = 0; k < CLIP_MOMENTS; k++) {
+		const struct picture *p = &c->frame[k * (c->frames - 1) / (CLIP_MOMENTS - 1)];
+
+		picture_thumbnail(out, p, side, side);
+		out += 3 * side * side;
+	}
+}
+
+static void warp_measure(struct intake *t, struct item *m, int64_t row, int worker)
+{
+	const struct picture *p = m->clip.frame;
+
+	if (!t->whole[worker])
+		t->whole[worker] = flow_new(p->width, p->height, &m->err);
+	if (t->whole[worker])
+		warp_error(&t->c->warp[row], t->whole[worker], p, m->clip.frames, &m->err);
+}
+
 static void grey_task(void *arg, int64_t task, int worker)
 {
 	struct intake *t = arg;
 	struct item *m = &t->item[task];
 	int64_t n = (int64_t)t->w * t->h;
 
-	(void)worker;
 	if (t->c->flicker)
 		t->c->flicker[t->s->n + task] = flicker(&m->clip);
+	if (t->c->thumbs)
+		thumbnail(t->c->thumbs + (t->s->n + task) * t->c->thumb, &m->clip, THUMB_SIDE);
+	if (t->c->warp)
+		warp_measure(t, m, t->s->n + task, worker);
 	if (!t->c->motion)
 		return;
 	m->grey = mem_try((size_t)(n * m->clip.frames), sizeof *m->grey, "a clip in grey", &m->err);
@@ -379,6 +414,7 @@ static int shape_fits(struct intake *t, const struct npy *a, double fps, const c
 		if (side_fits(t, r->width, r->height, key, e))
 			return -1;
 		motion_size(&t->w, &t->h, r->width, r->height);
+		t->c->thumb = CLIP_MOMENTS * 3 * THUMB_SIDE * THUMB_SIDE;
 		return 0;
 	}
 	if (fabs(fps - r->fps) > 1e-3 * r->fps)

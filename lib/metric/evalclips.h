@@ -25,17 +25,20 @@ extern const char *const altered_names[ALTERATIONS + 1]; /* "shuffled" ..., NULL
 
 enum {
 	ALTERED_CLIPS = 256, /* so many clips of a set are altered: the first ones in the order of the set */
+	CLIP_MOMENTS = 4,    /* frames of a thumbnail, at equal distances from the first to the last */
 	CLIP_DRAWS = 4       /* frames of a clip whose features are computed, unless it has fewer */
 };
 
-enum clip_part { CLIP_CONTENT = 1, CLIP_MOTION = 2, CLIP_FLICKER = 4 }; /* what to compute */
+enum clip_part { CLIP_CONTENT = 1, CLIP_MOTION = 2, CLIP_FLICKER = 4, CLIP_WARP = 8, CLIP_THUMBS = 16 }; /* what to compute */
 
 /* Rows are in the order of the evalset that was read with them. Arrays that were not asked for are NULL. All are owned. */
 struct evalclips {
 	int drawn;                       /* frames of each clip in `content` */
 	float *content;                  /* (n, drawn, dims of the set's recipe) */
 	float *motion;                   /* (n, MOTION_DIMS) */
-	double *flicker;                 /* (n) */
+	double *flicker, *warp;          /* (n) */
+	int thumb;                       /* bytes of one thumbnail */
+	uint8_t *thumbs;                 /* (n, thumb): CLIP_MOMENTS frames in their order, as RGB box means on 16 x 16 */
 	float *content_of[ALTERED_SLOW]; /* `content` of altered clips; rows from ALTERED_CLIPS on are not meaningful */
 	float *motion_of[ALTERATIONS];   /* the same of `motion` */
 };

@@ -53,7 +53,7 @@ static void intake_end(struct intake *t)
 	mem_free(t->measured);
 }
 
-static void thumbnail(uint8_t *out, const struct picture *p, int tw, int th)
+void picture_thumbnail(uint8_t *out, const struct picture *p, int tw, int th)
 {
 	for (int v = 0; v < th; v++)
 		for (int u = 0; u < tw; u++) {
@@ -105,7 +105,7 @@ static void picture_task(void *arg, int64_t task, int worker)
 			return;
 	}
 	p = &t->measured[task];
-	thumbnail(s->thumbs + at * s->thumb, p, least(p->width, THUMB_SIDE), least(p->height, THUMB_SIDE));
+	picture_thumbnail(s->thumbs + at * s->thumb, p, least(p->width, THUMB_SIDE), least(p->height, THUMB_SIDE));
 }
 
 /* Check the sizes of a batch. Without resizing, the first picture fixes the size of the set. */

@@ -120,14 +120,17 @@ static int clips_check(const struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked;
 
-	if (v->report.metrics & ~(unsigned)METRICS_OF_CLIPS)
-		return err_set(e, ERR_USAGE, "--metrics: content, motion and flicker are of clips; they cannot be measured with metrics of pictures");
-	if (q->cache || q->cache_dir || q->stats_out || q->train)
+	if (v->report.metrics & ~((unsigned)METRICS_OF_CLIPS | 1u << METRIC_MEMORISED))
+		return err_set(
+		    e, ERR_USAGE,
+		    "--metrics: content, motion, flicker and warp are of clips, memorised of both; no other metric can be measured with them");
+	if (q->train && !wants(v, METRIC_MEMORISED))
+		return err_set(e, ERR_USAGE, "--train: of the metrics of clips only memorised uses it");
+	if (q->cache || q->cache_dir || q->stats_out)
 		return err_set(e, ERR_USAGE, "%s has no effect on metrics of clips",
 		               q->cache       ? "--cache"
 		               : q->cache_dir ? "--cache-dir"
-		               : q->stats_out ? "--stats-out"
-		                              : "--train");
+		                              : "--stats-out");
 	return 0;
 }
 
@@ -140,11 +143,12 @@ static int choose_metrics(struct evaluation *v, struct evalset_options *o, struc
 	if (metrics_parse(&v->report.metrics, asked ? asked : clips ? "content,motion" : v->extractor->metrics, e))
 		return -1;
 	v->report.asked = asked != NULL;
-	v->of_clips = (v->report.metrics & METRICS_OF_CLIPS) != 0;
+	v->of_clips = (v->report.metrics & METRICS_OF_CLIPS) || (clips && v->report.metrics == 1u << METRIC_MEMORISED);
 	if (v->of_clips)
 		return clips_check(v, e);
 	if (clips)
-		return err_set(e, ERR_USAGE, "%s holds clips; --metrics %s is of pictures. Give content, motion or flicker", reference, asked);
+		return err_set(e, ERR_USAGE, "%s holds clips; --metrics %s is of pictures. Give content, motion, flicker, warp or memorised",
+		               reference, asked);
 	if (!v->settled.asked.null_test)
 		return err_set(e, ERR_USAGE, "--no-null-test has an effect only on metrics of clips");
 	o->taps = (wants(v, METRIC_SFID) ? 1u << TAP_SPATIAL : 0) | (wants(v, METRIC_IS) ? 1u << TAP_LOGITS : 0);
@@ -180,7 +184,8 @@ static int read_clips(struct evaluation *v, struct evalset_options *o, struct er
 {
 	struct evalclips_options c = {.set = o,
 	                              .parts = (wants(v, METRIC_CONTENT) ? CLIP_CONTENT : 0) | (wants(v, METRIC_MOTION) ? CLIP_MOTION : 0) |
-	                                       (wants(v, METRIC_FLICKER) ? CLIP_FLICKER : 0)};
+	                                       (wants(v, METRIC_FLICKER) ? CLIP_FLICKER : 0) | (wants(v, METRIC_WARP) ? CLIP_WARP : 0) |
+	                                       (wants(v, METRIC_MEMORISED) ? CLIP_THUMBS : 0)};
 
 	for (int k = 0; k < ROLES; k++) {
 		if (!v->path[k])
@@ -302,7 +307,9 @@ static void settle(struct evaluation *v)
 		motion_hash(v->motion_hash);
 		s->motion_hash = wants(v, METRIC_MOTION) ? v->motion_hash : NULL;
 	}
-	s->copies = r->width && !v->of_clips ? "box means of at most 32 x 32" : NULL;
+	s->copies = v->of_clips ? (wants(v, METRIC_MEMORISED) ? "box means of 16 x 16 of 4 frames" : NULL)
+	            : r->width  ? "box means of at most 32 x 32"
+	                        : NULL;
 	s->captions_hash = text_or_null(v->captions_hash);
 	s->aesthetic_hash = text_or_null(v->aesthetic.hash);
 	s->lpips_hash = text_or_null(v->lpips_hash);
@@ -345,6 +352,7 @@ static int fill(struct evaluation *v, struct err *e)
 	                             .reference = &v->clips[REFERENCE],
 	                             .samples = &v->clips[SAMPLES],
 	                             .heldout = v->path[HELDOUT] ? &v->clips[HELDOUT] : NULL,
+	                             .train = v->path[TRAIN] ? &v->clips[TRAIN] : NULL,
 	                             .null_test = v->settled.asked.null_test && (wants(v, METRIC_CONTENT) || wants(v, METRIC_MOTION))};
 	json_t *notes;
 	int rc;

@@ -60,8 +60,8 @@ const struct option eval_options[] = {
      .when = {{USE_AGAINST, "--weight-dtype=bf16 --weight-dtype=int8"}, {USE_NEEDS, NETWORKS}}},
     OPTION_GROUP("Metrics"),
     {"--metrics", .type = OPTION_TEXT, REQUEST(metrics), .arg = "LIST", .choices = metric_names,
-     .help =
-         "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip aesthetic lpips diversity; of clips content motion flicker; with commas",
+     .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip aesthetic lpips diversity; of clips content motion flicker warp "
+             "memorised; with commas",
      .said = "default kd,fd,memorised; of inception fid,kid,is,pr; of dinov2 fid,kid,pr,dc; of clip cmmd; of clips content,motion", OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/metrics", .put = put_metrics},
     {"--protocol", .type = OPTION_CHOICE, REQUEST(protocol), .arg = "NAME", .choices = protocol_names, .preset = "ddm",

@@ -100,6 +100,19 @@ holds "flicker: less of faster clips" "v[1] < v[2] && v[2] < 1 && v[1] > .5" "$(
 [ -z "$(number motion-flow flicker.json)$(number null-clips flicker.json)" ]
 tap_result $? "flicker alone: nothing else"
 
+# The warping error is that beside movement: none of frozen clips, little of gliding ones, more of shuffled ones.
+check "warp" ddm-eval-fid --metrics warp -o warp.json frozen.tar b.tar
+check "warp of shuffled clips" ddm-eval-fid --metrics warp -o disorder.json a.tar shuffled.tar
+holds "warp: 0 of frozen clips, then gliding, then shuffled ones" "v[1] == 0 && v[2] > 0 && 4 * v[2] < v[3]" \
+	"$(number warp-error-reference warp.json)" "$(number warp-error warp.json)" "$(number warp-error disorder.json)"
+
+# Copies of training clips; a clip whose frames are in another order is none.
+check "memorised" ddm-eval-fid --metrics memorised --heldout cold.tar -o memorised.json a.tar a.clips
+holds "memorised: copies, and the held-out set for comparison" "v[1] == 1 && v[2] == 0 && v[3] == 60" "$(number memorised memorised.json)" \
+	"$(number memorised-floor memorised.json)" "$(number memorised-of memorised.json)"
+check "memorised with --train" ddm-eval-fid --metrics motion,memorised --train b.tar -o memorised-2.json a.tar reversed.tar
+holds "memorised: reversed clips are no copies" "v[1] < .1" "$(number memorised memorised-2.json)"
+
 # Neither container nor threads matter; a repeated command does nothing.
 for t in 1 3; do
 	check "--threads $t" ddm-eval-fid --threads $t -o threads.json a.tar b.clips

@@ -21,8 +21,14 @@ enum metric {
 	METRIC_AESTHETIC,
 	METRIC_LPIPS,
 	METRIC_DIVERSITY,
+	METRIC_CONTENT, /* from here on: of clips */
+	METRIC_MOTION,
+	METRIC_FLICKER,
+	METRIC_WARP,
 	METRICS
 };
+
+enum { METRICS_OF_CLIPS = 1u << METRIC_CONTENT | 1u << METRIC_MOTION | 1u << METRIC_FLICKER | 1u << METRIC_WARP };
 
 extern const char *const metric_names[METRICS + 1]; /* "kd" ..., NULL-terminated */
 

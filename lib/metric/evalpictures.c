@@ -53,7 +53,7 @@ static void intake_end(struct intake *t)
 	mem_free(t->measured);
 }
 
-static void thumbnail(uint8_t *out, const struct picture *p, int tw, int th)
+void picture_thumbnail(uint8_t *out, const struct picture *p, int tw, int th)
 {
 	for (int v = 0; v < th; v++)
 		for (int u = 0; u < tw; u++) {
@@ -105,7 +105,7 @@ static void picture_task(void *arg, int64_t task, int worker)
 			return;
 	}
 	p = &t->measured[task];
-	thumbnail(s->thumbs + at * s->thumb, p, least(p->width, THUMB_SIDE), least(p->height, THUMB_SIDE));
+	picture_thumbnail(s->thumbs + at * s->thumb, p, least(p->width, THUMB_SIDE), least(p->height, THUMB_SIDE));
 }
 
 /* Check the sizes of a batch. Without resizing, the first picture fixes the size of the set. */
@@ -293,8 +293,7 @@ static int pictures_read(struct evalset *s, const char *path, const struct sampl
 	return rc;
 }
 
-/* Split "SHARDS:holdout" into the folder and the part. A path that exists under the whole name is not split. */
-static char *split_part(const char *source, enum samples_part *part)
+char *evalpictures_split(const char *source, enum samples_part *part)
 {
 	static const char *const suffix[] = {":all", ":train", ":holdout"};
 
@@ -310,7 +309,7 @@ static char *split_part(const char *source, enum samples_part *part)
 struct samples *evalpictures_open(const char *source, const struct evalset_options *o, struct err *e)
 {
 	struct samples_options so = {.skip_bad = o->skip_bad, .max_errors = -1, .spool = o->spool};
-	char *path = split_part(source, &so.part);
+	char *path = evalpictures_split(source, &so.part);
 	const char *one = path;
 	struct samples *s = samples_open(&one, 1, &so, e);
 
@@ -350,11 +349,20 @@ static int partition_read(char **out, const char *dir, struct err *e)
 	return 0;
 }
 
+int evalpictures_partition(struct evalset *s, const char *path, struct err *e)
+{
+	char *manifest = path_join(path, "MANIFEST.tsv");
+	int rc = path_exists(manifest) ? partition_read(&s->partition, path, e) : 0;
+
+	mem_free(manifest);
+	return rc;
+}
+
 int evalpictures_read(struct evalset *s, const char *source, const struct evalset_options *o, struct err *e)
 {
 	static const char *const parts[] = {[SAMPLES_ALL] = "all", [SAMPLES_TRAIN] = "train", [SAMPLES_HOLDOUT] = "holdout"};
 	struct samples_options so = {.skip_bad = o->skip_bad, .max_errors = o->max_errors, .bad = o->bad, .bad_arg = o->bad_arg, .spool = o->spool};
-	char *path = split_part(source, &so.part), *manifest = path_join(path, "MANIFEST.tsv");
+	char *path = evalpictures_split(source, &so.part), *manifest = path_join(path, "MANIFEST.tsv");
 	int shards = path_exists(manifest), rc;
 
 	if (!shards && strcmp(path, source))
@@ -363,8 +371,8 @@ int evalpictures_read(struct evalset *s, const char *source, const struct evalse
 		rc = pictures_read(s, path, &so, shards ? parts[so.part] : "", o, e);
 	if (rc && strcmp(path, source))
 		err_prefix(e, "%s", source);
-	if (!rc && shards)
-		rc = partition_read(&s->partition, path, e);
+	if (!rc)
+		rc = evalpictures_partition(s, path, e);
 	mem_free(manifest);
 	mem_free(path);
 	return rc;

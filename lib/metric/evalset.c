@@ -171,6 +171,11 @@ int evalset_agree(const struct evalset *a, const char *name_a, const struct eval
 	if (p->width && q->width && (p->width != q->width || p->height != q->height))
 		return err_set(e, ERR_DATA, "%s was measured at %d x %d, %s at %d x %d: --size makes them equal", name_a, p->width, p->height, name_b,
 		               q->width, q->height);
+	if (p->frames != q->frames)
+		return err_set(e, ERR_DATA, "%s has clips of %d frames, %s of %d: cut the clips to one length", name_a, p->frames, name_b, q->frames);
+	if (p->fps > 0 && q->fps > 0 && fabs(p->fps - q->fps) > 1e-3 * p->fps)
+		return err_set(e, ERR_DATA, "%s has clips of %g frames a second, %s of %g: their movement differs for that reason alone", name_a,
+		               p->fps, name_b, q->fps);
 	if (p->width && q->width && strcmp(p->resize, q->resize))
 		return err_set(e, ERR_DATA, "%s and %s were resized differently (%s; %s)", name_a, name_b, p->resize, q->resize);
 	return 0;

@@ -21,6 +21,8 @@ struct recipe {
 	int dims;
 	int width, height; /* of the pictures as measured; 0: not recorded */
 	char resize[40];   /* "none", "centre square, bicubic" */
+	int frames;        /* of clips; 0: pictures */
+	double fps;        /* frames a second of clips; 0: not recorded, or not the same for all */
 };
 
 /* Features from another layer of the network. */

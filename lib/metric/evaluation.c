@@ -14,10 +14,13 @@
 #include "file/npy.h"
 #include "file/standing.h"
 #include "metric/captions.h"
+#include "metric/evalclipreport.h"
+#include "metric/evalclips.h"
 #include "metric/evalread.h"
 #include "metric/evalreport.h"
 #include "metric/evalstats.h"
 #include "metric/evaluationimpl.h"
+#include "metric/motionfeat.h"
 #include "metric/pixfeat.h"
 
 enum role { REFERENCE, SAMPLES, HELDOUT, TRAIN, ROLES };
@@ -28,6 +31,8 @@ struct evaluation {
 	struct eval_hooks hooks;
 	const char *path[ROLES]; /* NULL: no such set */
 	struct evalset set[ROLES];
+	int of_clips; /* 1: the sets are of clips */
+	struct evalclips clips[ROLES];
 	struct pool *pool;
 	struct device *device;
 	struct extractor *extractor;
@@ -35,7 +40,7 @@ struct evaluation {
 	struct evalreport report;
 	json_t *ignored; /* roles whose recipe differs, allowed by ignore_recipe */
 	float *captions;
-	char captions_hash[65], lpips_hash[65];
+	char captions_hash[65], lpips_hash[65], motion_hash[65];
 	struct aesthetic aesthetic;
 	struct perceptual_work perceptual;
 	struct stamp *stamp;
@@ -110,14 +115,42 @@ static int check_recipe(struct evaluation *v, int k, struct err *e)
 	return 0;
 }
 
-/* Find the requested metrics and the taps that they need. */
+/* The options that metrics of clips leave idle, although the table of options allows them. */
+static int clips_check(const struct evaluation *v, struct err *e)
+{
+	const struct eval_request *q = &v->settled.asked;
+
+	if (v->report.metrics & ~((unsigned)METRICS_OF_CLIPS | 1u << METRIC_MEMORISED))
+		return err_set(
+		    e, ERR_USAGE,
+		    "--metrics: content, motion, flicker and warp are of clips, memorised of both; no other metric can be measured with them");
+	if (q->train && !wants(v, METRIC_MEMORISED))
+		return err_set(e, ERR_USAGE, "--train: of the metrics of clips only memorised uses it");
+	if (q->cache || q->cache_dir || q->stats_out)
+		return err_set(e, ERR_USAGE, "%s has no effect on metrics of clips",
+		               q->cache       ? "--cache"
+		               : q->cache_dir ? "--cache-dir"
+		                              : "--stats-out");
+	return 0;
+}
+
+/* Find the requested metrics, whether they are of clips, and the taps that they need. */
 static int choose_metrics(struct evaluation *v, struct evalset_options *o, struct err *e)
 {
-	const char *asked = v->settled.asked.metrics;
+	const char *asked = v->settled.asked.metrics, *reference = v->settled.asked.reference;
+	int clips = evalclips_peek(reference, o);
 
-	if (metrics_parse(&v->report.metrics, asked ? asked : v->extractor->metrics, e))
+	if (metrics_parse(&v->report.metrics, asked ? asked : clips ? "content,motion" : v->extractor->metrics, e))
 		return -1;
 	v->report.asked = asked != NULL;
+	v->of_clips = (v->report.metrics & METRICS_OF_CLIPS) || (clips && v->report.metrics == 1u << METRIC_MEMORISED);
+	if (v->of_clips)
+		return clips_check(v, e);
+	if (clips)
+		return err_set(e, ERR_USAGE, "%s holds clips; --metrics %s is of pictures. Give content, motion, flicker, warp or memorised",
+		               reference, asked);
+	if (!v->settled.asked.null_test)
+		return err_set(e, ERR_USAGE, "--no-null-test has an effect only on metrics of clips");
 	o->taps = (wants(v, METRIC_SFID) ? 1u << TAP_SPATIAL : 0) | (wants(v, METRIC_IS) ? 1u << TAP_LOGITS : 0);
 	return 0;
 }
@@ -144,6 +177,24 @@ static int open_models(struct evaluation *v, struct err *e)
 	v->perceptual.net = lpips_folder(q->lpips, 16, v->lpips_hash, v->device, e);
 	v->report.perceptual = &v->perceptual;
 	return v->perceptual.net ? 0 : -1;
+}
+
+/* Read the clips of every set. */
+static int read_clips(struct evaluation *v, struct evalset_options *o, struct err *e)
+{
+	struct evalclips_options c = {.set = o,
+	                              .parts = (wants(v, METRIC_CONTENT) ? CLIP_CONTENT : 0) | (wants(v, METRIC_MOTION) ? CLIP_MOTION : 0) |
+	                                       (wants(v, METRIC_FLICKER) ? CLIP_FLICKER : 0) | (wants(v, METRIC_WARP) ? CLIP_WARP : 0) |
+	                                       (wants(v, METRIC_MEMORISED) ? CLIP_THUMBS : 0)};
+
+	for (int k = 0; k < ROLES; k++) {
+		if (!v->path[k])
+			continue;
+		c.alter = k == REFERENCE && v->settled.asked.null_test && c.parts & (CLIP_CONTENT | CLIP_MOTION);
+		if (evalclips_read(&v->set[k], &v->clips[k], v->path[k], &c, e) || check_recipe(v, k, e))
+			return -1;
+	}
+	return 0;
 }
 
 static const char idle_dtype[] = "--weight-dtype does nothing: inception consists of convolutions, which the CPU holds as f32";
@@ -174,6 +225,8 @@ static int read_sets(struct evaluation *v, struct err *e)
 		return -1;
 	if (v->extractor->all_floats && (q->weights || q->map))
 		tell_warning(v, q->weights ? idle_dtype : idle_map);
+	if (v->of_clips)
+		return read_clips(v, &o, e);
 	for (int k = 0; k < ROLES; k++) {
 		if (!v->path[k])
 			continue;
@@ -247,7 +300,16 @@ static void settle(struct evaluation *v)
 	s->height = r->height;
 	s->resize = r->width ? r->resize : NULL;
 	s->colour = r->width ? "8-bit RGB, turned by EXIF, no profile applied" : NULL;
-	s->copies = r->width ? "box means of at most 32 x 32" : NULL;
+	if (v->of_clips) {
+		s->frames = r->frames;
+		s->fps = r->fps;
+		s->draws = wants(v, METRIC_CONTENT) ? v->clips[REFERENCE].drawn : 0;
+		motion_hash(v->motion_hash);
+		s->motion_hash = wants(v, METRIC_MOTION) ? v->motion_hash : NULL;
+	}
+	s->copies = v->of_clips ? (wants(v, METRIC_MEMORISED) ? "box means of 16 x 16 of 4 frames" : NULL)
+	            : r->width  ? "box means of at most 32 x 32"
+	                        : NULL;
 	s->captions_hash = text_or_null(v->captions_hash);
 	s->aesthetic_hash = text_or_null(v->aesthetic.hash);
 	s->lpips_hash = text_or_null(v->lpips_hash);
@@ -284,6 +346,27 @@ static int check_standing(const struct evaluation *v, int partial, struct err *e
 	return v->settled.asked.out ? standing_check(v->settled.asked.out, v->stamp, partial, e) : 0;
 }
 
+static int fill(struct evaluation *v, struct err *e)
+{
+	const struct clipreport c = {.r = &v->report,
+	                             .reference = &v->clips[REFERENCE],
+	                             .samples = &v->clips[SAMPLES],
+	                             .heldout = v->path[HELDOUT] ? &v->clips[HELDOUT] : NULL,
+	                             .train = v->path[TRAIN] ? &v->clips[TRAIN] : NULL,
+	                             .null_test = v->settled.asked.null_test && (wants(v, METRIC_CONTENT) || wants(v, METRIC_MOTION))};
+	json_t *notes;
+	int rc;
+
+	if (!v->of_clips)
+		return evalreport_fill(v->stamp, &v->report, e);
+	notes = json_array();
+	rc = clipreport_fill(v->stamp, &c, notes, e);
+	if (!rc && json_array_size(notes))
+		stamp_json(v->stamp, "notes", json_incref(notes));
+	json_decref(notes);
+	return rc;
+}
+
 static int compute(struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked;
@@ -304,7 +387,7 @@ static int compute(struct evaluation *v, struct err *e)
 	settle(v);
 	evaluation_stamp(v->stamp, &v->settled);
 	stamp_sets(v);
-	if (check_standing(v, 1, e) || evalreport_fill(v->stamp, &v->report, e))
+	if (check_standing(v, 1, e) || fill(v, e))
 		return -1;
 	tell_notes(v);
 	return 0;
@@ -363,10 +446,15 @@ static void settle_protocol(struct eval_request *q)
 static int check_request(const struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked, usual = eval_defaults();
+	unsigned metrics = 0;
 	int on_stdin = 0;
 
 	if (option_check_request(eval_options, q, &usual, e))
 		return -1;
+	if (q->metrics && metrics_parse(&metrics, q->metrics, e))
+		return -1;
+	if (metrics & METRICS_OF_CLIPS && !(metrics & 1u << METRIC_CONTENT) && extractor_is_network(q->features))
+		return err_set(e, ERR_USAGE, "--features %s: of the metrics of clips only content uses features of pictures", q->features);
 	if (q->protocol != PROTOCOL_DDM && q->seed.value > UINT32_MAX)
 		return err_set(e, ERR_USAGE, "--seed %llu is too large for numpy's generator (at most %u)", (unsigned long long)q->seed.value,
 		               UINT32_MAX);
@@ -406,8 +494,10 @@ void evaluation_free(struct evaluation *v)
 	if (!v)
 		return;
 	claim_drop((const char *const[]){v->settled.asked.out, v->settled.asked.stats_out}, 2);
-	for (int k = 0; k < ROLES; k++)
+	for (int k = 0; k < ROLES; k++) {
 		evalset_release(&v->set[k]);
+		evalclips_release(&v->clips[k]);
+	}
 	json_decref(v->ignored);
 	mem_free(v->captions);
 	aesthetic_release(&v->aesthetic);

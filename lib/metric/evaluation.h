@@ -39,6 +39,7 @@ struct eval_request {
 	const char *lpips;     /* folder of LPIPS for lpips and diversity, or NULL */
 	int groups;            /* enum perceptual_group (metric/perceptual.h) for diversity */
 
+	int null_test;         /* of clips: alter clips of the reference to see what the metrics measure */
 	int ignore_recipe;     /* compare sets although their recipes differ */
 	int cache;             /* cache the features beside their set */
 	const char *cache_dir; /* cache them in this folder instead, or NULL */

@@ -14,6 +14,9 @@ struct eval_settled {
 	const char *resize, *colour, *copies;
 	const char *captions_hash, *aesthetic_hash, *lpips_hash;
 	int64_t kid_subsets, subset_size; /* the values in use */
+	int frames, draws;                /* of clips; 0: pictures */
+	double fps;
+	const char *motion_hash;
 };
 
 /* Put "recipe" and "seed" into the stamp. */

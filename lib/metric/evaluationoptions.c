@@ -60,8 +60,9 @@ const struct option eval_options[] = {
      .when = {{USE_AGAINST, "--weight-dtype=bf16 --weight-dtype=int8"}, {USE_NEEDS, NETWORKS}}},
     OPTION_GROUP("Metrics"),
     {"--metrics", .type = OPTION_TEXT, REQUEST(metrics), .arg = "LIST", .choices = metric_names,
-     .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip aesthetic lpips diversity, with commas",
-     .said = "default kd,fd,memorised; of inception fid,kid,is,pr; of dinov2 fid,kid,pr,dc; of clip cmmd", OPTION_ALWAYS,
+     .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip aesthetic lpips diversity; of clips content motion flicker warp "
+             "memorised; with commas",
+     .said = "default kd,fd,memorised; of inception fid,kid,is,pr; of dinov2 fid,kid,pr,dc; of clip cmmd; of clips content,motion", OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/metrics", .put = put_metrics},
     {"--protocol", .type = OPTION_CHOICE, REQUEST(protocol), .arg = "NAME", .choices = protocol_names, .preset = "ddm",
      .help = "program whose draws and groups kid and is follow",
@@ -100,6 +101,9 @@ const struct option eval_options[] = {
     {"--groups", .type = OPTION_CHOICE, REQUEST(groups), .arg = "NAME", .choices = perceptual_group_names, .preset = "none",
      .help = "groups of samples within which diversity compares pairs", .when = {{USE_NEEDS, "--metrics~diversity"}}, .stamp = STAMP_UNLESS_DEFAULT,
      .key = "recipe/groups"},
+    {"--no-null-test", .type = OPTION_OFF, REQUEST(null_test), .preset = "1",
+     .help = "of clips: do not test on altered clips what content and motion measure", .when = {{USE_NEEDS, "--metrics~content --metrics~motion"}},
+     .stamp = STAMP_UNLESS_DEFAULT, .key = "null-test"},
     OPTION_GROUP("Cache and output"),
     {"--ignore-recipe", .type = OPTION_FLAG, REQUEST(ignore_recipe), .help = "compare sets of different recipes, and record that in the line",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
@@ -124,6 +128,10 @@ static const struct option settled_rows[] = {
     {.type = OPTION_INT, SETTLED(dims), .stamp = STAMP_ALWAYS, .key = "recipe/dims"},
     {.type = OPTION_INT, SETTLED(width), .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/width"},
     {.type = OPTION_INT, SETTLED(height), .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/height"},
+    {.type = OPTION_INT, SETTLED(frames), .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/frames"},
+    {.type = OPTION_REAL, SETTLED(fps), .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/fps"},
+    {.type = OPTION_INT, SETTLED(draws), .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/frames-drawn"},
+    {.type = OPTION_TEXT, SETTLED(motion_hash), .stamp = STAMP_ALWAYS, .key = "recipe/motion-hash"},
     {.type = OPTION_TEXT, SETTLED(resize), .stamp = STAMP_ALWAYS, .key = "recipe/resize"},
     {.type = OPTION_TEXT, SETTLED(colour), .stamp = STAMP_ALWAYS, .key = "recipe/colour"},
     {.type = OPTION_TEXT, SETTLED(copies), .stamp = STAMP_ALWAYS, .key = "recipe/copies"},
@@ -150,7 +158,8 @@ void evaluation_stamp(struct stamp *s, const struct eval_settled *settled)
 	static const struct option *const tables[] = {eval_options, settled_rows, NULL};
 
 	optionstamp_put(s, tables, settled,
-	                "recipe/features recipe/features-hash recipe/input recipe/dims recipe/width recipe/height recipe/resize recipe/colour "
+	                "recipe/features recipe/features-hash recipe/input recipe/dims recipe/width recipe/height recipe/frames recipe/fps "
+	                "recipe/frames-drawn recipe/motion-hash recipe/resize recipe/colour "
 	                "recipe/copies recipe/metrics recipe/captions-hash recipe/aesthetic-hash recipe/lpips-hash recipe/groups recipe/protocol "
-	                "recipe/draws recipe/subsets recipe/kid-subsets recipe/subset-size seed");
+	                "recipe/draws recipe/subsets recipe/kid-subsets recipe/subset-size seed null-test");
 }

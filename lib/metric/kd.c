@@ -1,4 +1,4 @@
-/* Computes the kernel distance over all pairs and over random subsets. */
+/* Computes the kernel distance over all pairs and over random subsets, also of clips, which are groups of vectors. */
 #include "metric/kd.h"
 
 #include <math.h>
@@ -12,7 +12,9 @@
 
 /* Kernel sums of all pairs; a task is one tile of pairs. */
 struct sums {
-	struct gram g;     /* x == y: the symmetric sum without its diagonal */
+	struct gram g;     /* x == y: the symmetric sum without pairs in one group */
+	int64_t group;     /* consecutive vectors that belong together */
+	int paired;        /* 1: also of x against y without pairs in groups of one number */
 	double *row, *col; /* (ti, tj, GRAM_TILE): sums of each tile over its columns, and over its rows */
 };
 
@@ -27,25 +29,43 @@ static void tile_task(void *arg, int64_t task, int worker)
 	if (symmetric && tj < ti)
 		return;
 	dot = gram_tile(&s->g, ti, tj, worker);
-	for (int64_t i = 0; i < ni; i++)
+	for (int64_t i = 0; i < ni; i++) {
+		int64_t own = (ti * GRAM_TILE + i) / s->group * s->group - tj * GRAM_TILE, end = symmetric || s->paired ? own + s->group : own;
+
 		for (int64_t j = 0; j < nj; j++) {
 			double t = dot[i * GRAM_TILE + j] / d + 1, k = t * t * t;
 
-			if (symmetric && ti == tj && i == j)
+			if (j >= own && j < end)
 				k = 0;
 			row[i] += k;
 			col[j] += k;
 		}
+	}
 }
 
-/* Sums of the kernel over every row and every column of x against y. If x == y, row and col must be one array. */
-static int kernel_sums(struct pool *pool, struct pool_pass *pass, double *row, double *col, const float *x, int64_t n, const float *y, int64_t m,
-                       int d, struct err *e)
+/* The sums (n) of groups from those (n, group) of their vectors, in place: the kernel of two groups is the mean over their pairs. */
+static void sums_of_groups(double *v, int64_t n, int64_t group)
 {
-	struct sums s = {.row = NULL};
-	int64_t tiles;
+	for (int64_t i = 0; i < n; i++) {
+		double s = 0;
+
+		for (int64_t k = 0; k < group; k++)
+			s += v[i * group + k];
+		v[i] = s / (double)(group * group);
+	}
+}
+
+/* Sums of the kernel over every row and every column of x (n, group, d) against y (m, group, d), per group. If x == y, row and col must be one array.
+ * There is room for n * group and m * group sums. */
+static int kernel_sums(struct pool *pool, struct pool_pass *pass, double *row, double *col, const float *x, int64_t n, const float *y, int64_t m,
+                       int64_t group, int d, int paired, struct err *e)
+{
+	struct sums s = {.group = group, .paired = paired};
+	int64_t tiles, groups_x = n, groups_y = m;
 	int rc = -1;
 
+	n *= group;
+	m *= group;
 	if (gram_init(&s.g, pool, x, n, y, m, d, e))
 		return -1;
 	tiles = s.g.ti * s.g.tj;
@@ -66,6 +86,9 @@ static int kernel_sums(struct pool *pool, struct pool_pass *pass, double *row, d
 			for (int64_t j = j0; j < m && j < j0 + GRAM_TILE && !(x == y && i0 == j0); j++)
 				col[j] += s.col[t * GRAM_TILE + j - j0];
 		}
+		sums_of_groups(row, groups_x, group);
+		if (row != col)
+			sums_of_groups(col, groups_y, group);
 		rc = 0;
 	}
 	mem_free(s.row);
@@ -83,48 +106,150 @@ static double sum(const double *v, int64_t n)
 	return s;
 }
 
-/* Jackknife variance from leaving out one element of a set of n at a time. `own` are the kernel sums of its elements with the rest of their set,
- * `cross` those with the other set, of m elements; `rest` is the term that does not change. */
-static double jackknife(const double *own, const double *cross, int64_t n, int64_t m, double rest)
+/* The distance without element i of a set of n, for all i, is added to t (n) times `sign`. `own` are the kernel sums of the elements with the rest of
+ * their set, `cross` those with the other set, of m elements; `rest` is the term that does not change. */
+static void leave_out(double *t, double sign, const double *own, const double *cross, int64_t n, int64_t m, double rest)
 {
-	double so = sum(own, n), sc = sum(cross, n), dn = (double)n, mean = 0, var = 0;
+	double so = sum(own, n), sc = sum(cross, n), dn = (double)n;
 
-	for (int pass = 0; pass < 2; pass++) {
-		for (int64_t i = 0; i < n; i++) {
-			double t = (so - 2 * own[i]) / ((dn - 1) * (dn - 2)) - 2 * (sc - cross[i]) / ((dn - 1) * (double)m) + rest;
+	for (int64_t i = 0; i < n; i++)
+		t[i] += sign * ((so - 2 * own[i]) / ((dn - 1) * (dn - 2)) - 2 * (sc - cross[i]) / ((dn - 1) * (double)m) + rest);
+}
 
-			if (pass == 0)
-				mean += t / dn;
-			else
-				var += (t - mean) * (t - mean);
-		}
-	}
+/* Jackknife variance from the values t (n) without one element each. */
+static double jackknife(const double *t, int64_t n)
+{
+	double dn = (double)n, mean = 0, var = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		mean += t[i] / dn;
+	for (int64_t i = 0; i < n; i++)
+		var += (t[i] - mean) * (t[i] - mean);
 	return var * (dn - 1) / dn;
 }
 
-/* pass: the progress, counted in tiles; NULL: none */
-static int all_pairs(struct kd *out, struct pool *pool, struct pool_pass *pass, const float *x, int64_t n, const float *y, int64_t m, int d,
-                     struct err *e)
+/* The kernel sums of x (n groups) and y (m groups). */
+struct pair {
+	double *xx, *xy, *yy, *yx; /* (n), (n), (m), (m), with room for all vectors */
+	double *memory;
+	double a, b; /* mean kernels within x, and within y */
+	double value;
+};
+
+static int pair_make(struct pair *p, struct pool *pool, struct pool_pass *pass, const float *x, int64_t n, const float *y, int64_t m, int64_t group,
+                     int d, struct err *e)
 {
-	double *xx, *yy, *xy, *yx, dn = (double)n, dm = (double)m;
+	double dn = (double)n, dm = (double)m;
+
+	*p = (struct pair){.memory = mem_try((size_t)(n + m) * (size_t)group * 2, sizeof *p->memory, "kernel sums", e)};
+	if (!p->memory)
+		return -1;
+	p->xx = p->memory, p->xy = p->xx + n * group, p->yy = p->xy + n * group, p->yx = p->yy + m * group;
+	if (kernel_sums(pool, pass, p->xx, p->xx, x, n, x, n, group, d, 0, e) || kernel_sums(pool, pass, p->yy, p->yy, y, m, y, m, group, d, 0, e) ||
+	    kernel_sums(pool, pass, p->xy, p->yx, x, n, y, m, group, d, 0, e))
+		return -1;
+	p->a = sum(p->xx, n) / (dn * (dn - 1)), p->b = sum(p->yy, m) / (dm * (dm - 1));
+	p->value = p->a + p->b - 2 * sum(p->xy, n) / (dn * dm);
+	return 0;
+}
+
+/* Add the distances without one element of x, and of y, to tx (n) and ty (m). */
+static void pair_leave_out(const struct pair *p, double *tx, double *ty, double sign, int64_t n, int64_t m)
+{
+	leave_out(tx, sign, p->xx, p->xy, n, m, p->b);
+	leave_out(ty, sign, p->yy, p->yx, m, n, p->a);
+}
+
+static int sizes_fit(int64_t n, int64_t m, struct err *e)
+{
+	if (n >= 3 && m >= 3)
+		return 1;
+	err_set(e, ERR_USAGE, "a kernel distance needs at least 3 samples on each side, not %lld and %lld", (long long)n, (long long)m);
+	return 0;
+}
+
+/* pass: the progress, counted in tiles; NULL: none */
+static int all_pairs(struct kd *out, struct pool *pool, struct pool_pass *pass, const float *x, int64_t n, const float *y, int64_t m, int64_t group,
+                     int d, struct err *e)
+{
+	struct pair p;
+	double *t;
 	int rc = -1;
 
-	if (n < 3 || m < 3)
-		return err_set(e, ERR_USAGE, "a kernel distance needs at least 3 samples on each side, not %lld and %lld", (long long)n,
-		               (long long)m);
-	xx = mem_try((size_t)(n + m) * 2, sizeof *xx, "kernel sums", e);
-	if (!xx)
+	if (!sizes_fit(n, m, e))
 		return -1;
-	xy = xx + n, yy = xy + n, yx = yy + m;
-	if (!kernel_sums(pool, pass, xx, xx, x, n, x, n, d, e) && !kernel_sums(pool, pass, yy, yy, y, m, y, m, d, e) &&
-	    !kernel_sums(pool, pass, xy, yx, x, n, y, m, d, e)) {
-		double a = sum(xx, n) / (dn * (dn - 1)), b = sum(yy, m) / (dm * (dm - 1));
-
-		out->value = a + b - 2 * sum(xy, n) / (dn * dm);
-		out->se = sqrt(jackknife(xx, xy, n, m, b) + jackknife(yy, yx, m, n, a));
+	t = mem_try((size_t)(n + m), sizeof *t, "a jackknife", e);
+	if (!pair_make(&p, pool, pass, x, n, y, m, group, d, e) && t) {
+		pair_leave_out(&p, t, t + n, 1, n, m);
+		*out = (struct kd){p.value, sqrt(jackknife(t, n) + jackknife(t + n, m))};
 		rc = 0;
 	}
-	mem_free(xx);
+	mem_free(p.memory);
+	mem_free(t);
+	return rc;
+}
+
+int kd_clips(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int64_t frames, int d, struct err *e)
+{
+	struct pool_pass pass = {"kernel distance, blocks of pairs", 0,
+	                         gram_tiles(n * frames, n * frames) + gram_tiles(m * frames, m * frames) + gram_tiles(n * frames, m * frames)};
+
+	return all_pairs(out, pool, &pass, x, n, y, m, frames, d, e);
+}
+
+/* The share of random exchanges of clips of y with their altered clips of z that change the distance at least as much. The change is a sum w (m) over
+ * clips in which an exchange changes a sign: the kernel between y and z belongs to pairs of which one clip is exchanged. */
+static double exchanged(const double *w, int64_t m)
+{
+	uint32_t bits[4] = {0};
+	double change = sum(w, m);
+	int64_t count = 1;
+
+	for (int64_t k = 0; k < KD_EXCHANGES; k++) {
+		double s = 0;
+
+		for (int64_t i = 0; i < m; i++) {
+			if (i % 128 == 0)
+				rng_block(0, RNG_METRIC, (uint64_t)k, (uint64_t)(i / 128), 0, bits);
+			s += bits[i / 32 % 4] >> i % 32 & 1 ? -w[i] : w[i];
+		}
+		count += s >= change;
+	}
+	return (double)count / (KD_EXCHANGES + 1);
+}
+
+/* yz and zy: kernel sums of y against z without the altered clip itself, by clips of y, and by clips of z. */
+static void change_parts(double *w, const struct pair *before, const struct pair *after, const double *yz, const double *zy, int64_t n, int64_t m)
+{
+	double dn = (double)n, dm = (double)m;
+
+	for (int64_t i = 0; i < m; i++)
+		w[i] = (after->yy[i] - before->yy[i] + zy[i] - yz[i]) / (dm * (dm - 1)) - 2 * (after->yx[i] - before->yx[i]) / (dn * dm);
+}
+
+int kd_change(struct kd_change *out, struct pool *pool, const float *x, int64_t n, const float *y, const float *z, int64_t m, int64_t frames, int d,
+              struct err *e)
+{
+	struct pair before, after = {0};
+	double *t, *yz, *zy;
+	int rc = -1;
+
+	if (!sizes_fit(n, m, e))
+		return -1;
+	t = mem_try((size_t)(n + m) + 2 * (size_t)(m * frames), sizeof *t, "a jackknife", e);
+	yz = t + n + m, zy = yz + m * frames;
+	if (!pair_make(&before, pool, NULL, x, n, y, m, frames, d, e) && !pair_make(&after, pool, NULL, x, n, z, m, frames, d, e) && t &&
+	    !kernel_sums(pool, NULL, yz, zy, y, m, z, m, frames, d, 1, e)) {
+		pair_leave_out(&after, t, t + n, 1, n, m);
+		pair_leave_out(&before, t, t + n, -1, n, m);
+		*out = (struct kd_change){.value = after.value - before.value, .se = sqrt(jackknife(t, n) + jackknife(t + n, m))};
+		change_parts(t, &before, &after, yz, zy, n, m);
+		out->p = exchanged(t, m);
+		rc = 0;
+	}
+	mem_free(before.memory);
+	mem_free(after.memory);
+	mem_free(t);
 	return rc;
 }
 
@@ -132,7 +257,7 @@ int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const
 {
 	struct pool_pass pass = {"kernel distance, blocks of pairs", 0, gram_tiles(n, n) + gram_tiles(m, m) + gram_tiles(n, m)};
 
-	return all_pairs(out, pool, &pass, x, n, y, m, d, e);
+	return all_pairs(out, pool, &pass, x, n, y, m, 1, d, e);
 }
 
 /* Copy the vectors at[0 .. size - 1] of x to out. */
@@ -200,7 +325,7 @@ static int subsets_run(double *mean, double *spread, struct drawing *w, struct p
 		struct kd one;
 
 		pair_draw(xs, xs + size * d, w, x, n, y, m, d, size, s);
-		rc = all_pairs(&one, pool, NULL, xs, size, xs + size * d, size, d, e);
+		rc = all_pairs(&one, pool, NULL, xs, size, xs + size * d, size, 1, d, e);
 		if (!rc) {
 			v[s] = one.value;
 			pass.done++;

@@ -18,6 +18,24 @@ struct kd {
  * double, computed in fixed tiles and added in index order: the same bits for any pool (NULL: serial). */
 int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, struct err *e);
 
+/* Between clips x (n, frames, d) and y (m, frames, d), each given by equally many vectors: as kd_whole with clips for elements. The kernel of two
+ * clips is the mean of k over all pairs of their vectors, so the distance is that between the distributions of single frames, and the standard error
+ * that of independent clips. Pairs within a clip are left out. A change of the order of a clip's vectors changes rounding only. */
+int kd_clips(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int64_t frames, int d, struct err *e);
+
+/* The distance between x and z less that between x and y, as kd_clips; clip i of z (m, frames, d) is an altered clip i of y (m, frames, d). The
+ * jackknife leaves both out together, so what is common to y and z does not count in se. p is that of a test without assumptions about the
+ * distribution: the share of KD_EXCHANGES random exchanges of clips of y with theirs of z, and of no exchange, that change the distance at least as
+ * much. */
+struct kd_change {
+	double value, se, p;
+};
+
+enum { KD_EXCHANGES = 9999 };
+
+int kd_change(struct kd_change *out, struct pool *pool, const float *x, int64_t n, const float *y, const float *z, int64_t m, int64_t frames, int d,
+              struct err *e);
+
 /* The mean over `subsets` pairs of subsets of `size` vectors each, drawn without replacement with RNG_METRIC (KID as usually
  * reported: 100 subsets of 1000); se is the standard deviation over the subsets divided by sqrt(subsets). size must lie in
  * [3, min(n, m)], subsets >= 2 (else ERR_USAGE). */

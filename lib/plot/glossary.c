@@ -22,6 +22,14 @@ static const struct glossary entries[] = {
     {"fd_floor", "Frechet distance of real pictures", "The same distance between real pictures, trained on and held out."},
     {"fd-n", "pictures of each side", "How many pictures of each side entered the Frechet distance."},
     {"fd-axes", "axes of the Frechet distance", "Along how many principal axes of the reference the Frechet distance was taken."},
+    {"content", "content distance of clips (smaller is closer)",
+     "Kernel distance from the clips of the samples to those of the reference in what single frames show; the order of frames cannot move it; "
+     "smaller is closer. Unbiased, so that it may fall below zero by chance."},
+    {"motion", "motion distance of clips (smaller is closer)",
+     "Kernel distance from the clips of the samples to those of the reference in how things move; what the frames show hardly matters; smaller "
+     "is closer. Unbiased, so that it may fall below zero by chance."},
+    {"flicker", "steadiness of frames (larger is steadier)",
+     "VBench's temporal flickering: 1 less the mean absolute difference of consecutive frames, as a share of the largest; 1 is a still clip."},
     {"memorised", "share of copies", "Share of the samples that are copies of a training picture; 0 is none, 1 is all."},
     {"fid", "FID (smaller is closer)",
      "Frechet distance of all samples to all reference pictures in all dimensions of the features, those of Inception where nothing else is "

@@ -19,7 +19,7 @@ struct encoding_item {
 	struct picture picture;
 	float *z; /* latent to decode, (C, zh, zw) */
 	int64_t zh, zw;
-	struct str latent[2], std[2], text, png; /* the members to add; empty: none. [1]: of the mirrored picture */
+	struct str latent[2], std[2], text, pooled, png; /* the members to add; empty: none. [1]: of the mirrored picture */
 	struct err err;
 };
 

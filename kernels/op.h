@@ -28,6 +28,9 @@ enum norm_kind { NORM_LAYER, NORM_RMS };
 /* POOL_AVERAGE divides by the number of pixels inside the image, POOL_AVERAGE_ALL by k * k (padding counts as zeros). */
 enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_AVERAGE_ALL };
 
+/* The pairs that ROTARY turns: elements 2 i and 2 i + 1, or i and i + d / 2. */
+enum rotary_pairs { ROTARY_ADJACENT, ROTARY_HALVES };
+
 /* The kind of a view. */
 enum view_kind { VIEW_RESHAPE, VIEW_PERMUTE, VIEW_EXPAND, VIEW_SLICE, VIEW_UNSTACK, VIEW_JOIN };
 
@@ -78,6 +81,10 @@ struct op_attr {
 			int causal;
 			double scale;
 		} attention;
+		struct {
+			enum rotary_pairs pairs;
+			int back; /* 1: by the negative angles */
+		} rotary;
 		struct {
 			double max_period, scale;
 		} timestep;
@@ -169,6 +176,9 @@ struct op_attr {
  *             first three dimensions may have any strides), bias? bcast [B, heads, T, S], finite; outs o,
  *             lse [B, heads, T] = log of the softmax's denominator, maximum included.
  * ATTENTION_GRAD  ins do, q, k, v, o, lse, bias?; outs dq, dk, dv (strided as q, k, v may be).
+ * ROTARY      y [.., d] = x [.., d], pair i turned by the angle with cosine cos [.., d / 2] and sine sin [.., d / 2], d even: (a, b) becomes
+ *             (a cos - b sin, a sin + b cos). With `back` the angles are negated, which is also the gradient. Ins x, cos bcast, sin bcast
+ *             (leading dimensions only). y may be x.
  * EMBED       y [B, C] = table [V, C] [index [B]], index of DT_I32. An index out of range is a bug.
  * EMBED_GRAD  dtable [V, C] = rows of dy added in increasing b; ins dy, index.
  * TIMESTEP    y [B, 2 h] = [cos(scale t f_k), sin(scale t f_k)], f_k = exp(-ln(max_period) k / h), the argument in double; ins t [B].
@@ -242,7 +252,7 @@ struct op_attr {
 	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) \
 	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
 	X(NORM, norm) X(NORM_GRAD, norm_grad) X(GATE, gate) X(GATE_GRAD, gate_grad) \
-	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) \
+	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) X(ROTARY, rotary) \
 	X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
 	X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) \
 	X(XENT_SOFT, xent_soft) X(XENT_SOFT_GRAD, xent_soft_grad) X(MSE, mse) X(MSE_GRAD, mse_grad) \

@@ -13,10 +13,9 @@
 #include "core/jsonio.h"
 #include "core/machine.h"
 #include "core/mem.h"
-#include "core/shortfloat.h"
 #include "core/str.h"
 #include "data/samples.h"
-#include "data/textarray.h"
+#include "data/texthalves.h"
 #include "file/manifest.h"
 #include "file/npy.h"
 #include "file/shard.h"
@@ -25,8 +24,8 @@ enum { SIDE_LIMIT = 1 << 16 };
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY };
 
 /* The pieces of a sample that the cache holds. */
-enum { PIECE_X, PIECE_STD, PIECE_FLIP, PIECE_FLIP_STD, ARRAYS, PIECE_TEXT = ARRAYS, PIECES };
-static const char *const members[PIECES] = {"npy", "std.npy", "flip.npy", "flip.std.npy", "text.npy"};
+enum { PIECE_X, PIECE_STD, PIECE_FLIP, PIECE_FLIP_STD, ARRAYS, PIECE_TEXT = ARRAYS, PIECE_POOLED, PIECES };
+static const char *const members[PIECES] = {"npy", "std.npy", "flip.npy", "flip.std.npy", "text.npy", "pooled.npy"};
 
 struct part {
 	struct shard *shard;
@@ -56,9 +55,9 @@ struct dataset {
 struct decoded {
 	int channels, height, width;
 	int array;           /* piece X is floats, not bytes */
-	void *piece[PIECES]; /* text: (rows, text_width) of float16 */
+	void *piece[PIECES]; /* text: (rows, text_width) of float16; pooled: (pooled_width) of float16 */
 	int32_t label;
-	int64_t rows, text_width;
+	int64_t rows, text_width, pooled_width;
 };
 
 static void decoded_release(struct decoded *d)
@@ -115,61 +114,13 @@ static int decode_array(struct decoded *out, int piece, const struct sample_memb
 	return rc;
 }
 
-static uint16_t *halves(const struct npy *a, const char *name, struct err *e)
+static int decode_pooled(struct decoded *out, const struct sample *s, const char *name, struct err *e)
 {
-	size_t n = (size_t)npy_count(a);
-	uint16_t *out = mem_try(n, sizeof *out, name, e);
-	float *v;
+	const struct sample_member *m = sample_find(s, members[PIECE_POOLED]);
 
-	if (!out)
-		return NULL;
-	if (a->type == NPY_F2 && !a->fortran && !a->swapped) {
-		memcpy(out, a->data, n * sizeof *out);
-		return out;
-	}
-	v = floats(a, name, e);
-	for (size_t i = 0; v && i < n; i++) {
-		out[i] = f32_to_f16(v[i]);
-		if (isfinite(v[i]) && (out[i] & 0x7c00) == 0x7c00) {
-			err_set(e, ERR_DATA, "%s: a text feature of %g does not fit into float16", name, (double)v[i]);
-			mem_free(v);
-			v = NULL;
-		}
-	}
-	if (!v) {
-		mem_free(out);
-		return NULL;
-	}
-	mem_free(v);
-	return out;
-}
-
-uint16_t *dataset_text(const void *npy, size_t len, const char *name, int64_t most, int64_t *rows, int64_t *width, struct err *e)
-{
-	uint16_t *out = NULL;
-	struct textarray t;
-	struct npy a;
-
-	if (textarray_parse(&t, npy, len, name, e)) {
-		textarray_release(&t);
-		return NULL;
-	}
-	a = t.a;
-	drop_batch(&a, 2);
-	if (t.length && a.rank == 2)
-		a.shape[0] = *t.length;
-	if (a.rank != 2 || (a.type != NPY_F2 && a.type != NPY_F4 && a.type != NPY_F8))
-		err_set(e, ERR_DATA, "%s: the features of a text must be floating-point numbers of shape (tokens, width)", name);
-	else if (a.shape[0] < 1 || a.shape[0] > SIDE_LIMIT || a.shape[1] < 1 || a.shape[1] > SIDE_LIMIT)
-		err_set(e, ERR_DATA, "%s: the features of a text have an impossible size", name);
-	else if (most && a.shape[0] > most)
-		err_set(e, ERR_DATA, "%s: the text has %lld tokens, more than the limit of %lld", name, (long long)a.shape[0], (long long)most);
-	else
-		out = halves(&a, name, e);
-	*rows = a.shape[0];
-	*width = a.shape[1];
-	textarray_release(&t);
-	return out;
+	if (m)
+		out->piece[PIECE_POOLED] = texthalves_pooled(m->data, m->len, name, &out->pooled_width, e);
+	return m && !out->piece[PIECE_POOLED] ? -1 : 0;
 }
 
 static int decode_text(struct decoded *out, const struct sample *s, const struct dataset *d, const char *name, struct err *e)
@@ -178,8 +129,8 @@ static int decode_text(struct decoded *out, const struct sample *s, const struct
 
 	if (!m)
 		return err_set(e, ERR_DATA, "%s has no features of a text (%s)", name, members[PIECE_TEXT]);
-	out->piece[PIECE_TEXT] = dataset_text(m->data, m->len, name, d->o.text_tokens, &out->rows, &out->text_width, e);
-	return out->piece[PIECE_TEXT] ? 0 : -1;
+	out->piece[PIECE_TEXT] = texthalves_tokens(m->data, m->len, name, d->o.text_tokens, &out->rows, &out->text_width, e);
+	return !out->piece[PIECE_TEXT] || (d->o.pooled && decode_pooled(out, s, name, e)) ? -1 : 0;
 }
 
 static int decode_picture(struct decoded *out, const struct sample *s, const struct dataset_options *o, struct err *e)
@@ -234,6 +185,9 @@ static int compare(const struct decoded *x, const struct dataset *d, const char 
 	if (x->text_width != d->info.text_width)
 		return err_set(e, ERR_DATA, "%s has a text of width %lld, the others of %lld", name, (long long)x->text_width,
 		               (long long)d->info.text_width);
+	if (x->pooled_width != d->info.pooled_width)
+		return err_set(e, ERR_DATA, "%s has a pooled vector of width %lld (%s), the others of %lld", name, (long long)x->pooled_width,
+		               members[PIECE_POOLED], (long long)d->info.pooled_width);
 	if (x->rows > d->info.text_tokens)
 		return err_set(e, ERR_DATA,
 		               "%s has a text of %lld tokens, and the first sample one of %lld: give the largest number with --text-tokens", name,
@@ -379,16 +333,25 @@ static int read_stamp(struct dataset *d, struct err *e)
 	return rc ? -1 : 0;
 }
 
+/* Bytes that a piece of a sample takes, if it has it. */
+static size_t piece_bytes(const struct dataset *d, int piece)
+{
+	const struct dataset_info *f = &d->info;
+
+	if (piece == PIECE_TEXT)
+		return (size_t)(f->text_tokens * f->text_width) * sizeof(uint16_t);
+	if (piece == PIECE_POOLED)
+		return (size_t)f->pooled_width * sizeof(uint16_t);
+	return (size_t)d->numel * (f->arrays ? sizeof(float) : 1);
+}
+
 /* Lay out the pieces that the first sample has, one after the other. */
 static void lay_out(struct dataset *d, const struct decoded *x)
 {
-	size_t element = d->info.arrays ? sizeof(float) : 1;
-
 	for (int i = 0; i < PIECES; i++) {
 		d->at[i] = d->stride;
 		if (x->piece[i])
-			d->bytes[i] =
-			    i == PIECE_TEXT ? (size_t)(d->info.text_tokens * d->info.text_width) * sizeof(uint16_t) : (size_t)d->numel * element;
+			d->bytes[i] = piece_bytes(d, i);
 		d->stride += (d->bytes[i] + 3) / 4 * 4;
 	}
 }
@@ -408,6 +371,7 @@ static int measure(struct dataset *d, struct err *e)
 	d->info.deviations = x.piece[PIECE_STD] != NULL;
 	d->info.text_tokens = d->o.text && d->o.text_tokens ? d->o.text_tokens : x.rows;
 	d->info.text_width = x.text_width;
+	d->info.pooled_width = x.pooled_width;
 	d->numel = (int64_t)x.channels * x.height * x.width;
 	lay_out(d, &x);
 	decoded_release(&x);
@@ -512,6 +476,8 @@ static void deliver(const struct dataset *d, struct dataset_item *it, const void
 		mirror(it->x, (int64_t)f->channels * f->height, f->width);
 	if (it->std && f->deviations)
 		memcpy(it->std, piece[x + PIECE_STD], d->bytes[PIECE_STD]);
+	if (it->pooled && d->bytes[PIECE_POOLED])
+		memcpy(it->pooled, piece[PIECE_POOLED], d->bytes[PIECE_POOLED]);
 	if (!it->text || !d->bytes[PIECE_TEXT])
 		return;
 	memcpy(it->text, piece[PIECE_TEXT], text);

@@ -23,6 +23,7 @@ struct dataset_options {
 	int deviations;      /* of arrays: if the first sample has std.npy, all samples must have it, and dataset_item returns it */
 	int mirrored;        /* dataset_item can return mirrored samples: arrays then need flip.npy, and flip.std.npy if they have std.npy */
 	int text;            /* every sample must have text.npy, the features of its text, which dataset_item returns */
+	int pooled;          /* with `text`: if the first sample has pooled.npy, all must have it, and dataset_item returns it */
 	int64_t text_tokens; /* most rows of the text features; 0: as many as the first sample has */
 	int channels;        /* of pictures: 3, or 1 for grey; 0: 3 */
 	uint64_t budget;     /* bytes of decoded samples kept in memory; 0: a quarter of the machine's */
@@ -40,6 +41,7 @@ struct dataset_info {
 	int classes;                     /* 1 + the largest class label, 0 when there are none */
 	int deviations;                  /* samples are means of a distribution whose std dataset_item returns: requested and present */
 	int64_t text_tokens, text_width; /* of the text features; 0: not requested */
+	int64_t pooled_width;            /* of the pooled vectors of the texts; 0: not requested, or the samples have none */
 	uint64_t kept_bytes;             /* memory of the cache of decoded samples once it is full */
 	const struct manifest *manifest; /* the manifest of the directory; borrowed */
 };
@@ -65,14 +67,11 @@ struct dataset_item {
 	int mirrored;           /* in: return the sample mirrored left to right */
 	float *x, *std;         /* in: buffers for (C, H, W) each; std is written only if info's `deviations` is set */
 	uint16_t *text;         /* in: buffer for (text_tokens, text_width) float16, zeros after the last row; NULL: not wanted */
+	uint16_t *pooled;       /* in: buffer for (pooled_width) float16; NULL: not wanted */
 	int32_t rows;           /* out: rows of the text */
 	int32_t label, cluster; /* out: as dataset_read */
 };
 int dataset_item(struct dataset *d, int64_t i, struct dataset_item *item, struct err *e);
-
-/* Text features from an .npy of shape (rows, width) or (1, rows, width), as float16. Caller frees with mem_free. ERR_DATA for a value that
- * float16 cannot hold, or for more rows than `most` (0: any number). */
-uint16_t *dataset_text(const void *npy, size_t len, const char *name, int64_t most, int64_t *rows, int64_t *width, struct err *e);
 
 /* A loader fills batches ahead of the trainer. Which samples batch number s holds is a pure function of (seed, s):
  * position p = s * batch + j counts through the passes; pass q = p / count visits the samples in the order
@@ -87,19 +86,20 @@ struct loader_options {
 	double text_drop;          /* probability of the null text */
 	const uint16_t *null_text; /* (text_tokens, text_width) float16, borrowed; required if text_drop > 0 */
 	int32_t null_rows;
-	int64_t first;       /* number of the first batch; a resumed run sets it */
-	int64_t from, count; /* only samples [from, from + count) of each batch are read, as one of several ranks does; count 0: all */
-	int ahead;           /* batches prefetched by one thread; 0: read in the caller */
+	const uint16_t *null_pooled; /* (pooled_width) float16, borrowed; required if text_drop > 0 and the samples have pooled vectors */
+	int64_t first;               /* number of the first batch; a resumed run sets it */
+	int64_t from, count;         /* only samples [from, from + count) of each batch are read, as one of several ranks does; count 0: all */
+	int ahead;                   /* batches prefetched by one thread; 0: read in the caller */
 };
 
 struct loader *loader_new(struct dataset *d, const struct loader_options *o, struct err *e);
 void loader_free(struct loader *l);
 
 /* The next batch, or the part of it that `from` and `count` ask for: x (n, C, H, W), label and cluster (n), text (n, text_tokens, text_width) and its
- * rows (n), or NULL. Borrowed until the next call. */
+ * rows (n), or NULL; pooled (n, pooled_width), or NULL. Borrowed until the next call. */
 struct batch {
 	int64_t number, n;
-	const float *x, *text;
+	const float *x, *text, *pooled;
 	const int32_t *label, *cluster, *rows;
 	const int64_t *index; /* index in the dataset of each sample */
 };

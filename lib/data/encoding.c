@@ -12,7 +12,7 @@
 #include "data/entries.h"
 #include "file/npy.h"
 
-enum { ADDED = 6 };
+enum { ADDED = 7 };
 static const size_t BYTES_AT_ONCE = (size_t)64 << 20; /* limit for members and for pixels of a batch */
 
 /* ---- opening ---- */
@@ -44,7 +44,13 @@ static int open_text(struct encoding *x, struct err *e)
 	struct textencoder_options to = {
 	    .tokens = o->tokens, .batch = o->batch ? o->batch : ENCODING_TEXTS, .bulk = compact_mapped(o->bulk, o->map), .device = o->device};
 
-	return o->text && !(x->text = textencoder_open(o->text, &to, e)) ? -1 : 0;
+	if (!o->text)
+		return 0;
+	if (!(x->text = textencoder_open(o->text, &to, e)))
+		return -1;
+	if (o->pooled && !textencoder_info(x->text)->embedding)
+		return err_set(e, ERR_USAGE, "--pooled: %s is a T5 encoder, which has no pooled vector of a text; CLIP has", o->text);
+	return 0;
 }
 
 struct encoding *encoding_open(const struct encoding_options *o, struct err *e)
@@ -77,6 +83,7 @@ static void item_release(struct encoding_item *it)
 		str_release(&it->std[flip]);
 	}
 	str_release(&it->text);
+	str_release(&it->pooled);
 	str_release(&it->png);
 	mem_free(it->z);
 	*it = (struct encoding_item){0};
@@ -119,6 +126,11 @@ int64_t encoding_cut(const struct encoding *x)
 int encoding_reads_texts(const struct encoding *x)
 {
 	return x->text != NULL;
+}
+
+int encoding_pools_texts(const struct encoding *x)
+{
+	return x->text && x->o.pooled;
 }
 
 const char *encoding_idle(const struct encoding_options *o)
@@ -332,7 +344,8 @@ static int replaced(const struct encoding *x, const struct encoding_item *it, co
 	for (int i = 0; i < 4 && x->vae; i++)
 		if (!strcmp(ext, latents[i]))
 			return 1;
-	return (it->text.len && !strcmp(ext, "text.npy")) || (x->vae && x->o.drop && entry_is_picture(ext));
+	return (it->text.len && !strcmp(ext, "text.npy")) || (it->text.len && !strcmp(ext, "pooled.npy")) ||
+	       (x->vae && x->o.drop && entry_is_picture(ext));
 }
 
 static int by_ext(const void *a, const void *b)
@@ -342,9 +355,13 @@ static int by_ext(const void *a, const void *b)
 
 static void hand_out(struct encoding *x, const struct encoding_item *it, struct sample *out)
 {
-	const struct sample_member added[ADDED] = {{"npy", it->latent[0].p, it->latent[0].len},      {"std.npy", it->std[0].p, it->std[0].len},
-	                                           {"flip.npy", it->latent[1].p, it->latent[1].len}, {"flip.std.npy", it->std[1].p, it->std[1].len},
-	                                           {"text.npy", it->text.p, it->text.len},           {"png", it->png.p, it->png.len}};
+	const struct sample_member added[ADDED] = {{"npy", it->latent[0].p, it->latent[0].len},
+	                                           {"std.npy", it->std[0].p, it->std[0].len},
+	                                           {"flip.npy", it->latent[1].p, it->latent[1].len},
+	                                           {"flip.std.npy", it->std[1].p, it->std[1].len},
+	                                           {"text.npy", it->text.p, it->text.len},
+	                                           {"pooled.npy", it->pooled.p, it->pooled.len},
+	                                           {"png", it->png.p, it->png.len}};
 	int n = 0;
 
 	x->out = mem_resize(x->out, (size_t)it->n + ADDED, sizeof *x->out);

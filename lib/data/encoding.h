@@ -4,6 +4,7 @@
  *     KEY.std.npy   (C, H, W) its standard deviation, scale included; from AutoencoderKL only
  *     KEY.flip.npy  KEY.flip.std.npy  the same for the mirrored picture, on request
  *     KEY.text.npy  (tokens, width) features of KEY.txt; from T5 only the rows of the text, without padding
+ *     KEY.pooled.npy  (width) with `pooled`: the pooled vector of KEY.txt, of CLIP
  *
  * in 16-bit or 32-bit floats. Or the reverse: KEY.png from KEY.npy. A clip, KEY.npy of bytes (F, C, H, W), becomes a latent (F', C, H, W) in
  * its place, and the reverse; the other arrays have four dimensions too. With a size, a picture is reduced to its centre square of size x size;
@@ -36,6 +37,7 @@ struct encoding_options {
 	int posterior;          /* enum encoding_posterior; negative: not requested, ENCODING_STD */
 	uint64_t seed;          /* for ENCODING_SAMPLE */
 	int wide;               /* 32-bit floats; 0, or negative (not requested): 16-bit */
+	int pooled;             /* also keep the pooled vector of a text; ERR_USAGE for an encoder that has none (T5) */
 	int64_t tokens;         /* tokens of a text; 0: the default of data/textencoder.h */
 	int64_t batch;          /* pictures or texts at a time; 0: 4 and 16. Results do not depend on it */
 	int flip;               /* encode the mirrored picture too */
@@ -68,8 +70,12 @@ const char *encoding_idle(const struct encoding_options *o);
 /* Add to s everything that determines the added members: the options that matter, and the encoders' hashes as inputs "vae" and "text". */
 void encoding_stamp(const struct encoding *x, struct stamp *s);
 
-/* Append to `npy` the features of the empty text as .npy: all rows that count. ERR_USAGE without a text encoder. */
-int encoding_null_text(struct encoding *x, struct str *npy, struct err *e);
+/* Whether it keeps pooled vectors. */
+int encoding_pools_texts(const struct encoding *x);
+
+/* Append to `npy` the features of the empty text as .npy: all rows that count; and to `pooled` its pooled vector, if the encoding keeps them.
+ * ERR_USAGE without a text encoder. */
+int encoding_null_text(struct encoding *x, struct str *npy, struct str *pooled, struct err *e);
 
 /* Start reading s, which is borrowed until encoding_free. Nobody else may read samples from it until then. */
 void encoding_begin(struct encoding *x, struct samples *s);

@@ -23,10 +23,10 @@ struct encoding_item {
 	struct sample_member *member; /* owned, like their data */
 	int n;
 	struct picture picture;
-	struct encoding_clip clip;               /* in place of the picture */
-	float *z;                                /* latent to decode, (C, zh, zw), or of a clip (zf, C, zh, zw) */
-	int64_t zf, zh, zw;                      /* zf: 0 for a picture */
-	struct str latent[2], std[2], text, png; /* the members to add; empty: none. [1]: of the mirrored picture */
+	struct encoding_clip clip;                       /* in place of the picture */
+	float *z;                                        /* latent to decode, (C, zh, zw), or of a clip (zf, C, zh, zw) */
+	int64_t zf, zh, zw;                              /* zf: 0 for a picture */
+	struct str latent[2], std[2], text, pooled, png; /* the members to add; empty: none. [1]: of the mirrored picture */
 	struct err err;
 };
 

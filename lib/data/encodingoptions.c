@@ -55,6 +55,8 @@ const struct option encoding_option_rows[] = {
     OPTION_GROUP("Texts and features"),
     {"--tokens", .type = OPTION_INT, REQUEST(tokens), .lo = 1, .hi = 16384, .arg = "N", .help = "longest text of T5 in tokens", .said = "default 120",
      .when = {{USE_INPUT, "a text encoder"}}, .stamp = STAMP_OTHERWISE},
+    {"--pooled", .type = OPTION_FLAG, REQUEST(pooled), .help = "also keep the pooled vector of each caption, of CLIP",
+     .when = {{USE_INPUT, "a text encoder"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "pooled", .put = put_flag},
     {"--dtype", .type = OPTION_CHOICE, REQUEST(wide), .arg = "TYPE", .choices = encoding_dtypes, .help = "type of latents and text features",
      .said = "default f16", .when = {{USE_INPUT, "an autoencoder or a text encoder"}}, .stamp = STAMP_ALWAYS, .key = "dtype", .counts = makes_arrays},
     OPTION_GROUP("Machine"),
@@ -80,7 +82,7 @@ void encoding_stamp(const struct encoding *x, struct stamp *s)
 {
 	static const struct option *const tables[] = {encoding_option_rows, NULL};
 
-	optionstamp_put(s, tables, &x->o, "dtype weights size posterior seed flip pictures");
+	optionstamp_put(s, tables, &x->o, "dtype weights size posterior seed flip pictures pooled");
 	if (x->vae)
 		stamp_input(s, "vae", x->vae_hash);
 	if (x->text) {

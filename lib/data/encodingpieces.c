@@ -11,11 +11,11 @@ struct order_head {
 	struct err err; /* of reading, after the last sample */
 };
 
-enum { ADDED = 6 };
+enum { ADDED = 7 };
 
 static void added(struct encoding_item *it, struct str *member[ADDED])
 {
-	struct str *const all[ADDED] = {&it->latent[0], &it->std[0], &it->latent[1], &it->std[1], &it->text, &it->png};
+	struct str *const all[ADDED] = {&it->latent[0], &it->std[0], &it->latent[1], &it->std[1], &it->text, &it->pooled, &it->png};
 
 	memcpy(member, all, sizeof all);
 }

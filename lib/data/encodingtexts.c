@@ -2,27 +2,49 @@
 #include "core/mem.h"
 #include "data/encodingimpl.h"
 
-/* features (n, tokens, width) and rows of each. */
-static int encode_some(struct encoding *x, int n, const char *const *texts, const size_t *lens, float **hidden, int32_t *rows, struct err *e)
+/* The outputs of the text encoder for n texts. */
+struct encoded {
+	float *hidden, *pooled; /* (n, tokens, width); (n, embedding), or NULL if they are not kept */
+	int32_t rows[ENCODING_AT_ONCE];
+};
+
+static void encoded_release(struct encoded *t)
+{
+	mem_free(t->hidden);
+	mem_free(t->pooled);
+}
+
+static int encode_some(struct encoding *x, int n, const char *const *texts, const size_t *lens, struct encoded *t, struct err *e)
 {
 	const struct textencoder_info *i = textencoder_info(x->text);
-	struct text_features f = {.length = rows};
+	struct text_features f = {.length = t->rows};
 
-	f.hidden = *hidden = mem_try((size_t)(n * i->tokens * i->width), sizeof **hidden, "features of texts", e);
-	if (!f.hidden || textencoder_run(x->text, n, texts, lens, &f, e))
+	f.hidden = t->hidden = mem_try((size_t)(n * i->tokens * i->width), sizeof *t->hidden, "features of texts", e);
+	if (x->o.pooled)
+		f.embedding = t->pooled = mem_try((size_t)(n * i->embedding), sizeof *t->pooled, "features of texts", e);
+	if (!f.hidden || (x->o.pooled && !f.embedding) || textencoder_run(x->text, n, texts, lens, &f, e))
 		return -1;
 	x->place.cut += f.cut;
 	return 0;
 }
 
+/* Append text k as .npy: its features to `text`, its pooled vector, if it is kept, to `pooled`. */
+static int put_text(const struct encoding *x, const struct encoded *t, int k, struct str *text, struct str *pooled, const char *what, struct err *e)
+{
+	const struct textencoder_info *i = textencoder_info(x->text);
+	int64_t shape[2] = {t->rows[k], i->width};
+
+	if (encoding_array(text, x->o.wide, 2, shape, t->hidden + k * i->tokens * i->width, what, e))
+		return -1;
+	return t->pooled ? encoding_array(pooled, x->o.wide, 1, &i->embedding, t->pooled + k * i->embedding, what, e) : 0;
+}
+
 int encoding_texts(struct encoding *x, struct encoding_batch *b, struct err *e)
 {
-	const struct textencoder_info *info = textencoder_info(x->text);
 	const char *text[ENCODING_AT_ONCE];
 	size_t len[ENCODING_AT_ONCE];
 	struct encoding_item *of[ENCODING_AT_ONCE];
-	int32_t rows[ENCODING_AT_ONCE];
-	float *hidden = NULL;
+	struct encoded t = {0};
 	int n = 0, rc = 0;
 
 	for (int i = 0; i < b->n; i++) {
@@ -38,32 +60,22 @@ int encoding_texts(struct encoding *x, struct encoding_batch *b, struct err *e)
 		of[n++] = &b->item[i];
 	}
 	if (n)
-		rc = encode_some(x, n, text, len, &hidden, rows, e);
-	for (int i = 0; i < n && !rc; i++) {
-		int64_t shape[2] = {rows[i], info->width};
-
-		encoding_array(&of[i]->text, x->o.wide, 2, shape, hidden + i * info->tokens * info->width, of[i]->key, &of[i]->err);
-	}
-	mem_free(hidden);
+		rc = encode_some(x, n, text, len, &t, e);
+	for (int i = 0; i < n && !rc; i++)
+		put_text(x, &t, i, &of[i]->text, &of[i]->pooled, of[i]->key, &of[i]->err);
+	encoded_release(&t);
 	return rc;
 }
 
-int encoding_null_text(struct encoding *x, struct str *npy, struct err *e)
+int encoding_null_text(struct encoding *x, struct str *npy, struct str *pooled, struct err *e)
 {
-	int64_t shape[2];
-	int32_t rows;
+	struct encoded t = {0};
 	size_t none = 0;
-	float *hidden = NULL;
 	int rc;
 
 	if (!x->text)
 		return err_set(e, ERR_USAGE, "the empty text needs a text encoder");
-	rc = encode_some(x, 1, (const char *const[]){""}, &none, &hidden, &rows, e);
-	if (!rc) {
-		shape[0] = rows;
-		shape[1] = textencoder_info(x->text)->width;
-		rc = encoding_array(npy, x->o.wide, 2, shape, hidden, "the empty text", e);
-	}
-	mem_free(hidden);
+	rc = encode_some(x, 1, (const char *const[]){""}, &none, &t, e) || put_text(x, &t, 0, npy, pooled, "the empty text", e) ? -1 : 0;
+	encoded_release(&t);
 	return rc;
 }

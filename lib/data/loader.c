@@ -8,8 +8,9 @@
 #include "file/safetensors.h"
 
 struct slot {
-	float *x;    /* (batch, C, H, W) */
-	float *text; /* (batch, text_tokens, text_width) */
+	float *x;      /* (batch, C, H, W) */
+	float *text;   /* (batch, text_tokens, text_width) */
+	float *pooled; /* (batch, pooled_width) */
 	int32_t *label, *cluster, *rows;
 	int64_t *index;
 	int64_t number;
@@ -20,9 +21,10 @@ struct slot {
 struct loader {
 	struct dataset *d;
 	struct loader_options o;
-	int64_t numel, text_numel;
-	float *std;     /* (numel), of the sample being read; NULL where there are none */
-	uint16_t *text; /* (text_numel), likewise */
+	int64_t numel, text_numel, pooled_numel;
+	float *std;       /* (numel), of the sample being read; NULL where there are none */
+	uint16_t *text;   /* (text_numel), likewise */
+	uint16_t *pooled; /* (pooled_numel), likewise */
 	int slots;
 	struct slot *slot;
 	pthread_t thread;
@@ -73,7 +75,7 @@ static int fill_one(struct loader *l, struct slot *s, int64_t j)
 	uint64_t p = position(l, s->number, j);
 	int dropped = l->text && o->text_drop > 0 && rng_uniform(o->seed, RNG_LABEL, (uint64_t)s->number, (uint64_t)j, 0) < o->text_drop;
 	int64_t at = j - o->from;
-	struct dataset_item it = {.x = s->x + at * l->numel, .std = l->std, .text = dropped ? NULL : l->text};
+	struct dataset_item it = {.x = s->x + at * l->numel, .std = l->std, .text = dropped ? NULL : l->text, .pooled = dropped ? NULL : l->pooled};
 
 	it.mirrored = o->flip && rng_uniform(o->seed, RNG_FLIP, 0, p, 0) < .5;
 	s->index[at] = loader_sample(l, s->number, j);
@@ -87,6 +89,8 @@ static int fill_one(struct loader *l, struct slot *s, int64_t j)
 		text_expand(s->text + at * l->text_numel, dropped ? o->null_text : l->text, l->text_numel);
 		s->rows[at] = dropped ? o->null_rows : it.rows;
 	}
+	if (l->pooled)
+		text_expand(s->pooled + at * l->pooled_numel, dropped ? o->null_pooled : l->pooled, l->pooled_numel);
 	return 0;
 }
 
@@ -137,6 +141,8 @@ static int slot_init(struct slot *s, const struct loader *l, struct err *e)
 		return 0;
 	s->text = mem_try(n, (size_t)l->text_numel * sizeof *s->text, "texts of a batch", e);
 	s->rows = mem_try(n, sizeof *s->rows, "batch", e);
+	if (l->pooled && !(s->pooled = mem_try(n, (size_t)l->pooled_numel * sizeof *s->pooled, "texts of a batch", e)))
+		return -1;
 	return s->text && s->rows ? 0 : -1;
 }
 
@@ -145,9 +151,12 @@ static int places_init(struct loader *l, const struct dataset_info *info, struct
 {
 	l->numel = (int64_t)info->channels * info->height * info->width;
 	l->text_numel = info->text_tokens * info->text_width;
+	l->pooled_numel = info->pooled_width;
 	if (info->deviations && !(l->std = mem_try((size_t)l->numel, sizeof *l->std, "a sample", e)))
 		return -1;
 	if (l->text_numel && !(l->text = mem_try((size_t)l->text_numel, sizeof *l->text, "a text", e)))
+		return -1;
+	if (l->pooled_numel && !(l->pooled = mem_try((size_t)l->pooled_numel, sizeof *l->pooled, "a text", e)))
 		return -1;
 	return 0;
 }
@@ -162,7 +171,7 @@ uint64_t loader_bytes(const struct dataset *d, int64_t batch, int ahead)
 	const struct dataset_info *f = dataset_info(d);
 
 	return (uint64_t)slots_of(ahead) * (uint64_t)batch * sizeof(float) *
-	       (uint64_t)((int64_t)f->channels * f->height * f->width + f->text_tokens * f->text_width);
+	       (uint64_t)((int64_t)f->channels * f->height * f->width + f->text_tokens * f->text_width + f->pooled_width);
 }
 
 struct loader *loader_new(struct dataset *d, const struct loader_options *o, struct err *e)
@@ -213,6 +222,7 @@ void loader_free(struct loader *l)
 	for (int i = 0; i < l->slots; i++) {
 		mem_free(l->slot[i].x);
 		mem_free(l->slot[i].text);
+		mem_free(l->slot[i].pooled);
 		mem_free(l->slot[i].rows);
 		mem_free(l->slot[i].label);
 		mem_free(l->slot[i].cluster);
@@ -221,6 +231,7 @@ void loader_free(struct loader *l)
 	mem_free(l->slot);
 	mem_free(l->std);
 	mem_free(l->text);
+	mem_free(l->pooled);
 	pthread_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
 	mem_free(l);
@@ -248,6 +259,7 @@ int loader_next(struct loader *l, struct batch *b, struct err *e)
 	                    .n = l->o.count,
 	                    .x = s->x,
 	                    .text = s->text,
+	                    .pooled = s->pooled,
 	                    .label = s->label,
 	                    .cluster = s->cluster,
 	                    .rows = s->rows,

@@ -311,17 +311,30 @@ static int check_unused(struct sharding *z, struct sharding_result *r, const str
 	               tsv_get(z->a->table, first, z->a->key), (long long)r->unused, (long long)tsv_rows(z->a->table));
 }
 
-/* null-text.npy, and its hash in the stamp. */
-static int write_null_text(const struct sharding *z, struct stamp *stamp, struct err *e)
+/* Write an array of the empty text, and its hash into the object `files`. */
+static int write_null(const struct sharding *z, const char *name, const struct str *npy, json_t *files, struct err *e)
 {
-	char *path = path_join(z->dir, "null-text.npy"), sha[65];
-	struct str npy = {0};
-	int rc = encoding_null_text(z->o.encoding, &npy, e) || commit_bytes(path, npy.p, npy.len, e) || sha256_file(path, sha, NULL, e) ? -1 : 0;
+	char *path = path_join(z->dir, name), sha[65];
+	int rc = commit_bytes(path, npy->p, npy->len, e) || sha256_file(path, sha, NULL, e) ? -1 : 0;
 
 	if (!rc)
-		stamp_json(stamp, "files", json_pack("{s:s}", "null-text.npy", sha));
-	str_release(&npy);
+		json_object_set_new(files, name, json_string(sha));
 	mem_free(path);
+	return rc;
+}
+
+/* null-text.npy and null-pooled.npy, and their hashes in the stamp. */
+static int write_null_text(const struct sharding *z, struct stamp *stamp, struct err *e)
+{
+	json_t *files = json_object();
+	struct str npy = {0}, pooled = {0};
+	int rc = encoding_null_text(z->o.encoding, &npy, &pooled, e) || write_null(z, "null-text.npy", &npy, files, e) ? -1 : 0;
+
+	if (!rc && pooled.len)
+		rc = write_null(z, "null-pooled.npy", &pooled, files, e);
+	stamp_json(stamp, "files", files);
+	str_release(&npy);
+	str_release(&pooled);
 	return rc;
 }
 

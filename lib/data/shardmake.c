@@ -44,6 +44,8 @@ const struct option shard_options[] = {
      .stamp = STAMP_OTHERWISE},
     {"--tokens", .type = OPTION_INT, REQUEST(encoding.tokens), .lo = 1, .hi = 16384, .arg = "N", .help = "longest text of T5 in tokens",
      .said = "default 120", .when = {{USE_NEEDS, "--text"}}, .stamp = STAMP_OTHERWISE},
+    {"--pooled", .type = OPTION_FLAG, REQUEST(encoding.pooled), .help = "also add the pooled vector of each caption, of CLIP",
+     .when = {{USE_NEEDS, "--text"}}, .stamp = STAMP_OTHERWISE},
     {"--dtype", .type = OPTION_CHOICE, REQUEST(encoding.wide), .arg = "TYPE", .choices = encoding_dtypes, .help = "type of latents and text features",
      .preset = "f16", .when = {{USE_NEEDS, "--vae --text"}}, .stamp = STAMP_OTHERWISE},
     {"--batch", .type = OPTION_INT, REQUEST(encoding.batch), .lo = 1, .hi = 64, .arg = "N", .help = "pictures or texts that are encoded at a time",

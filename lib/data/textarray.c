@@ -84,6 +84,26 @@ static int take_mask(struct textarray *t, const char *name, struct err *e)
 	return rc;
 }
 
+static int take_pooled(struct textarray *t, const char *name, struct err *e)
+{
+	const struct npy *found = npz_find(t->npz, "pooled_prompt_embeds");
+
+	if (!found)
+		return 0;
+	t->pooled = *found;
+	if (t->pooled.rank == 1) {
+		t->pooled.rank = 2;
+		t->pooled.shape[1] = t->pooled.shape[0];
+		t->pooled.shape[0] = 1;
+	}
+	if ((t->pooled.type == NPY_F2 || t->pooled.type == NPY_F4 || t->pooled.type == NPY_F8) && t->pooled.rank == 2 && !t->pooled.fortran &&
+	    t->pooled.shape[0] == t->a.shape[0] && t->pooled.shape[1] > 0)
+		return 0;
+	return err_set(e, ERR_DATA,
+	               "%s: pooled_prompt_embeds must be floating-point numbers of shape (%lld, width) in row-major order, as there are %lld texts",
+	               name, (long long)t->a.shape[0], (long long)t->a.shape[0]);
+}
+
 static int is_zip(const void *bytes, size_t len)
 {
 	return len >= 4 && !memcmp(bytes, "PK\3\4", 4);
@@ -93,7 +113,7 @@ static int is_zip(const void *bytes, size_t len)
 static int take(struct textarray *t, struct npz *z, const char *name, struct err *e)
 {
 	t->npz = z;
-	return !z || take_features(t, name, e) || take_mask(t, name, e) ? -1 : 0;
+	return !z || take_features(t, name, e) || take_mask(t, name, e) || take_pooled(t, name, e) ? -1 : 0;
 }
 
 int textarray_load(struct textarray *t, const char *path, struct err *e)

@@ -8,13 +8,15 @@
 #include "file/npy.h"
 
 struct textarray {
-	struct npy a;    /* (n, tokens, width) from .npz; from .npy the shape in the file; always row-major */
-	int32_t *length; /* (n) leading tokens that count; NULL: all */
-	struct npz *npz; /* private */
+	struct npy a;      /* (n, tokens, width) from .npz; from .npy the shape in the file; always row-major */
+	int32_t *length;   /* (n) leading tokens that count; NULL: all */
+	struct npy pooled; /* (n, width) pooled vectors of the texts, from .npz; rank 0: the file has none */
+	struct npz *npz;   /* private */
 };
 
 /* An .npz holds "caption_feature" (or "caption_features", "prompt_embeds") of shape (n, tokens, width), (n, 1, tokens, width) or (tokens, width).
- * It may hold "attention_mask" (or "prompt_attention_mask"), with 1 for the first tokens of a text and 0 for the rest. ERR_DATA otherwise. Caller
+ * It may hold "attention_mask" (or "prompt_attention_mask"), with 1 for the first tokens of a text and 0 for the rest, and
+ * "pooled_prompt_embeds" of shape (n, width) or (width). ERR_DATA otherwise. Caller
  * releases with textarray_release. */
 int textarray_load(struct textarray *t, const char *path, struct err *e);
 /* The same from memory; bytes are borrowed until textarray_release. */

@@ -11,6 +11,7 @@ struct condition {
 	const int32_t *label; /* (n), on the host: class labels 0 .. classes - 1; `classes` is the null label */
 	const float *text;    /* (n, text_tokens, text_width), on the device: text features */
 	const float *mask;    /* (n, text_tokens), on the device: 0 for a token, NET_PADDING for padding; NULL: no padding */
+	const float *pooled;  /* (n, pooled_width), on the device: pooled vectors of the texts */
 };
 
 /* x, v and logits are in the memory of the device that the network runs on. t is in host memory; host arrays are no longer needed after the call.
@@ -24,6 +25,7 @@ struct expert {
 	int classes;                     /* 0: unconditional */
 	double flops;                    /* of one row */
 	int64_t text_tokens, text_width; /* 0: reads no text */
+	int64_t pooled_width;            /* 0: reads no pooled vector */
 };
 
 struct router {

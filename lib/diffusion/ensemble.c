@@ -28,6 +28,7 @@ static void member_run(struct member *m, int64_t n, const float *x, const float 
 			in.label = c->label;
 			in.text = c->text;
 			in.mask = c->mask;
+			in.pooled = c->pooled;
 		}
 		model_submit(m->model, n, &in, out);
 		return;
@@ -288,18 +289,12 @@ static int check_text(struct ensemble *s, const struct net_config *c, const char
 {
 	if (!first && (agree(where, "text_tokens", c->text_tokens, s->text_tokens, e) || agree(where, "text_width", c->text_width, s->text_width, e)))
 		return -1;
+	if (s->pooled_width && c->pooled_width && agree(where, "pooled_width", c->pooled_width, s->pooled_width, e))
+		return -1;
 	s->text_tokens = c->text_tokens;
 	s->text_width = c->text_width;
+	s->pooled_width = c->pooled_width ? c->pooled_width : s->pooled_width;
 	s->masked |= net_reads(c, NET_IN_MASK);
-	return 0;
-}
-
-/* Fills the size inputs: height and width before cropping, and height over width. The picture is taken as uncropped, as in PixArt's sampling. */
-static int tell_size(struct member *m, const struct net_config *c, struct err *e)
-{
-	if (!(m->micro = mem_try((size_t)m->capacity * NET_MICRO, sizeof *m->micro, "network input", e)))
-		return -1;
-	net_micro(c, m->capacity, m->micro);
 	return 0;
 }
 
@@ -345,9 +340,12 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	m->plain = !o->own && m->kind == PREDICT_VELOCITY && m->path == &path_linear && c->net.out_channels == c->net.channels;
 	if (!m->plain && alloc_conversion(m, n, (size_t)s->d, e))
 		return -1;
-	if (net_reads(&c->net, NET_IN_MICRO) && tell_size(m, &c->net, e))
-		return -1;
-	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, member_flops(m), s->text_tokens, s->text_width};
+	if (net_reads(&c->net, NET_IN_MICRO)) { /* the picture is taken as uncropped, as in PixArt's sampling */
+		if (!(m->micro = mem_try(n * NET_MICRO, sizeof *m->micro, "network input", e)))
+			return -1;
+		net_micro(&c->net, o->capacity, m->micro);
+	}
+	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, member_flops(m), s->text_tokens, s->text_width, c->net.pooled_width};
 	return 0;
 }
 

@@ -52,6 +52,7 @@ struct ensemble {
 	int told_cluster;                /* the experts' classes are clusters (struct model_config) */
 	int null_label;                  /* every expert was trained with the null label: unconditional sampling and guidance work */
 	int64_t text_tokens, text_width; /* size of the text features that the experts read; 0: none */
+	int64_t pooled_width;            /* of the pooled vectors that some of them read; 0: none does */
 	int lower;                       /* some expert was trained on lower-case texts (struct model_config) */
 	int masked;                      /* some expert reads the padding mask (struct condition) */
 	struct expert *expert;           /* (k) */

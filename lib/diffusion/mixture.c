@@ -80,22 +80,34 @@ static int mixture_check(const struct mixture *m, struct err *e)
 	return mixture_check_density(m, e) || guidance_check(m, e) ? -1 : 0;
 }
 
+struct text_sizes mixture_texts(const struct mixture *m)
+{
+	struct text_sizes s = {0};
+
+	for (int k = 0; k < m->k; k++) {
+		const struct expert *ex = &m->expert[k];
+
+		if (!ex->velocity || !ex->text_tokens)
+			continue;
+		assert(!s.tokens || (s.tokens == ex->text_tokens && s.width == ex->text_width));
+		assert(!s.pooled || !ex->pooled_width || s.pooled == ex->pooled_width);
+		s.tokens = ex->text_tokens;
+		s.width = ex->text_width;
+		s.pooled = ex->pooled_width ? ex->pooled_width : s.pooled;
+	}
+	return s;
+}
+
 static int alloc_text(struct mixer *x, struct err *e)
 {
 	struct device *dev = x->device;
-	int64_t tokens = 0, text = 0;
+	struct text_sizes s = mixture_texts(x->m);
 
-	for (int k = 0; k < x->m->k; k++) {
-		const struct expert *ex = &x->m->expert[k];
-
-		if (ex->velocity && ex->text_tokens) {
-			assert(!tokens || (tokens == ex->text_tokens && text == tokens * ex->text_width));
-			tokens = ex->text_tokens;
-			text = tokens * ex->text_width;
-		}
-	}
-	return !tokens || ((x->text = dev->alloc(dev, (size_t)(x->chunk * text) * sizeof *x->text, "gathered texts", e)) &&
-	                   (x->mask = dev->alloc(dev, (size_t)(x->chunk * tokens) * sizeof *x->mask, "gathered texts", e)))
+	x->pooled_width = s.pooled;
+	if (s.pooled && !(x->pooled = dev->alloc(dev, (size_t)(x->chunk * s.pooled) * sizeof *x->pooled, "gathered texts", e)))
+		return -1;
+	return !s.tokens || ((x->text = dev->alloc(dev, (size_t)(x->chunk * s.tokens * s.width) * sizeof *x->text, "gathered texts", e)) &&
+	                     (x->mask = dev->alloc(dev, (size_t)(x->chunk * s.tokens) * sizeof *x->mask, "gathered texts", e)))
 	           ? 0
 	           : -1;
 }
@@ -180,7 +192,7 @@ void mixer_free(struct mixer *x)
 {
 	if (!x)
 		return;
-	void *const there[] = {x->group_there, x->out, x->x, x->v, x->u, x->momentum, x->routed, x->text, x->mask};
+	void *const there[] = {x->group_there, x->out, x->x, x->v, x->u, x->momentum, x->routed, x->text, x->mask, x->pooled};
 
 	mem_free(x->present);
 	mem_free(x->order);
@@ -236,6 +248,8 @@ static void gather_texts(struct mixer *x, const struct mixture_call *c, const st
 	ondevice_gather(x->device, x->text + at * width, c->texts->features, there, n, c->texts->rows, width);
 	if (c->texts->mask)
 		ondevice_gather(x->device, x->mask + at * ex->text_tokens, c->texts->mask, there, n, c->texts->rows, ex->text_tokens);
+	if (x->pooled)
+		ondevice_gather(x->device, x->pooled + at * x->pooled_width, c->texts->pooled, there, n, c->texts->rows, x->pooled_width);
 }
 
 /* The columns that are guided; the others are the conditional output alone. */
@@ -354,6 +368,7 @@ static int predict(struct mixer *x, const struct mixture_call *c, int k, int64_t
 			gather_texts(x, c, ex, from + i ? c->negative : c->text, n, i);
 		given.text = x->text;
 		given.mask = c->texts->mask ? x->mask : NULL;
+		given.pooled = x->pooled;
 	}
 	if (!guide || branch == BRANCH_BOTH) {
 		if (ex->velocity(ex->arg, rows, x->x, x->t, &given, v, e))

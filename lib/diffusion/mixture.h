@@ -106,11 +106,18 @@ void mixer_free(struct mixer *x);
 /* Set a callback: every evaluation calls order(arg, experts, n) with the experts that it will run, in that order, before the first of them runs. */
 void mixer_tell(struct mixer *x, void (*order)(void *arg, const int *expert, int n), void *arg);
 
+/* Sizes of the text features that the experts read: the same for all that read them; 0: none does. */
+struct text_sizes {
+	int64_t tokens, width, pooled;
+};
+struct text_sizes mixture_texts(const struct mixture *m);
+
 /* Text features, in device memory. */
 struct texts {
 	const float *features; /* (rows, text_tokens, text_width) */
 	const float *mask;     /* (rows, text_tokens), as in struct condition, or NULL */
 	int64_t rows;
+	const float *pooled; /* (rows, pooled_width), or NULL if no expert reads it */
 };
 
 /* A policy with hysteresis takes the weights of the call before for those of the same rows, unless step and stage are 0; one with a

@@ -37,12 +37,14 @@ struct mixer {
 	float *pulled_v, *pulled;    /* (capacity, d) one expert's velocities and products */
 	struct mixer_ranks *ranks;   /* of experts on several ranks; else NULL */
 	/* on the device */
-	float *out;           /* (capacity, clusters) */
-	float *x, *v;         /* (chunk, d), (chunk, columns) */
-	float *u;             /* (capacity, columns) what guidance leads away from, mixed; NULL unless guided after mixing */
-	float *momentum;      /* (capacity, d) of guidance; NULL without */
-	float *routed;        /* (capacity, d) the router's input if the path is not linear */
-	float *text, *mask;   /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL if no expert reads text */
+	float *out;         /* (capacity, clusters) */
+	float *x, *v;       /* (chunk, d), (chunk, columns) */
+	float *u;           /* (capacity, columns) what guidance leads away from, mixed; NULL unless guided after mixing */
+	float *momentum;    /* (capacity, d) of guidance; NULL without */
+	float *routed;      /* (capacity, d) the router's input if the path is not linear */
+	float *text, *mask; /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL if no expert reads text */
+	float *pooled;      /* (chunk, pooled_width), or NULL */
+	int64_t pooled_width;
 	int32_t *group_there; /* copy of group */
 };
 

@@ -174,6 +174,7 @@ static void release_texts(struct sampler_state *st)
 {
 	st->device->release(st->device, (void *)(uintptr_t)st->texts.features);
 	st->device->release(st->device, (void *)(uintptr_t)st->texts.mask);
+	st->device->release(st->device, (void *)(uintptr_t)st->texts.pooled);
 	st->texts = (struct texts){0};
 	st->text_rows = 0;
 }
@@ -397,18 +398,35 @@ int64_t sampler_evaluations(const struct sampler *s)
 	return s->discrete ? s->solver.steps : solver_evaluations(&s->solver);
 }
 
-/* Give the texts of a batch to the other ranks, for their experts. */
-static int send_texts(struct comm *c, const struct texts *host, size_t features, size_t mask, struct err *e)
+/* The arrays of texts, and the bytes of each for `rows` texts. */
+enum { TEXT_ARRAYS = 3 };
+struct text_arrays {
+	const float *v[TEXT_ARRAYS]; /* features, mask, pooled; NULL: there is none */
+	size_t bytes[TEXT_ARRAYS];
+};
+
+static struct text_arrays arrays_of(const struct mixture *m, const struct texts *t)
 {
-	const int64_t head[2] = {host->rows, host->mask != NULL};
+	struct text_sizes s = mixture_texts(m);
+	size_t one = (size_t)t->rows * sizeof(float);
+
+	return (struct text_arrays){{t->features, t->mask, t->pooled},
+	                            {(size_t)(s.tokens * s.width) * one, (size_t)s.tokens * one, (size_t)s.pooled * one}};
+}
+
+/* Give the texts of a batch to the other ranks, for their experts. */
+static int send_texts(const struct mixture *m, const struct texts *host, struct err *e)
+{
+	const struct text_arrays a = arrays_of(m, host);
+	const int64_t head[3] = {host->rows, host->mask != NULL, host->pooled != NULL};
 	struct str body = {0};
 	int rc;
 
 	str_add(&body, head, sizeof head);
-	str_add(&body, host->features, features);
-	if (host->mask)
-		str_add(&body, host->mask, mask);
-	rc = order_send_all(c, ORDER_TEXTS, body.p, body.len, e);
+	for (int i = 0; i < TEXT_ARRAYS; i++)
+		if (a.v[i])
+			str_add(&body, a.v[i], a.bytes[i]);
+	rc = order_send_all(m->comm, ORDER_TEXTS, body.p, body.len, e);
 	str_release(&body);
 	return rc;
 }
@@ -417,29 +435,25 @@ static int send_texts(struct comm *c, const struct texts *host, size_t features,
 static int put_texts(struct sampler_state *st, const struct texts *host, struct err *e)
 {
 	const struct mixture *m = st->s->mixture;
+	const struct text_arrays a = arrays_of(m, host);
+	const float **const there[TEXT_ARRAYS] = {&st->texts.features, &st->texts.mask, &st->texts.pooled};
 	struct device *d = st->device;
-	size_t tokens = 0, width = 0;
 
-	for (int k = 0; k < m->k; k++)
-		if (m->expert[k].velocity && m->expert[k].text_tokens) {
-			tokens = (size_t)m->expert[k].text_tokens * sizeof(float);
-			width = tokens * (size_t)m->expert[k].text_width;
-		}
-	if (!tokens || !host->rows)
+	if (!a.bytes[0])
 		return 0;
 	if (host->rows > st->text_rows || !host->mask != !st->texts.mask) {
 		release_texts(st);
-		if (!(st->texts.features = d->alloc(d, (size_t)host->rows * width, "features of texts", e)) ||
-		    (host->mask && !(st->texts.mask = d->alloc(d, (size_t)host->rows * tokens, "features of texts", e))))
-			return -1;
+		for (int i = 0; i < TEXT_ARRAYS; i++)
+			if (a.v[i] && !(*there[i] = d->alloc(d, a.bytes[i], "features of texts", e)))
+				return -1;
 		st->text_rows = host->rows;
 	}
 	st->texts.rows = host->rows;
-	if (m->comm && !comm_rank(m->comm) && send_texts(m->comm, host, (size_t)host->rows * width, (size_t)host->rows * tokens, e))
+	if (m->comm && !comm_rank(m->comm) && send_texts(m, host, e))
 		return -1;
-	device_put(d, (void *)(uintptr_t)st->texts.features, host->features, (size_t)host->rows * width);
-	if (host->mask)
-		device_put(d, (void *)(uintptr_t)st->texts.mask, host->mask, (size_t)host->rows * tokens);
+	for (int i = 0; i < TEXT_ARRAYS; i++)
+		if (a.v[i])
+			device_put(d, (void *)(uintptr_t)*there[i], a.v[i], a.bytes[i]);
 	return 0;
 }
 
@@ -481,14 +495,18 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 static int take_texts(struct sampler_state *st, const struct str *body, struct err *e)
 {
 	const int64_t *head = (const void *)body->p;
-	struct texts host = {.features = (const void *)(head + 2), .rows = head[0]};
-	size_t floats = (body->len - 2 * sizeof *head) / sizeof(float), tokens = 0;
+	struct texts host = {.rows = head[0]};
+	const struct text_arrays a = arrays_of(st->s->mixture, &host);
+	const char *at = (const char *)(head + 3);
 
-	for (int k = 0; k < st->s->mixture->k; k++)
-		if (st->s->mixture->expert[k].velocity)
-			tokens = (size_t)st->s->mixture->expert[k].text_tokens;
-	if (head[1])
-		host.mask = host.features + (floats - (size_t)host.rows * tokens);
+	host.features = (const void *)at;
+	at += a.bytes[0];
+	if (head[1]) {
+		host.mask = (const void *)at;
+		at += a.bytes[1];
+	}
+	if (head[2])
+		host.pooled = (const void *)at;
 	return put_texts(st, &host, e);
 }
 

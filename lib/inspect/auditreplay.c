@@ -177,6 +177,7 @@ static int find_options(struct replaying *r, const json_t *run, struct train_opt
 	o->from = have->pretrained;
 	o->experts = have->experts;
 	o->null_text = have->null_text;
+	o->null_pooled = have->null_pooled;
 	o->out = r->dir;
 	o->extend = json_object_get(json_object_get(run, "stamp"), "extended") != NULL;
 	o->keep = INT_MAX;

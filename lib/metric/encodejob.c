@@ -244,7 +244,7 @@ int encodejob_run(struct encodejob *w, struct device *device, struct encode_repo
 
 static int claim_outputs(const struct encodejob *w, struct err *e)
 {
-	return claim_take((const char *const[]){w->o.out, w->o.null_text, w->o.keys}, 3, e) ||
+	return claim_take((const char *const[]){w->o.out, w->o.null_text, w->o.null_pooled, w->o.keys}, 4, e) ||
 	               (w->o.keys && standing_view(w->o.keys, "ddm-encode", NULL, e))
 	           ? -1
 	           : 0;
@@ -273,7 +273,7 @@ void encodejob_free(struct encodejob *w)
 	if (!w)
 		return;
 	if (!comm_rank(w->o.comm))
-		claim_drop((const char *const[]){w->o.out, w->o.null_text, w->o.keys}, 3);
+		claim_drop((const char *const[]){w->o.out, w->o.null_text, w->o.null_pooled, w->o.keys}, 4);
 	farm_free(w->farm);
 	encoding_free(w->encoding);
 	extractor_free(w->extractor);

@@ -23,9 +23,10 @@ struct encode_request {
 	int captions;                     /* samples may be captions without pictures; needs a text encoder alone */
 	struct encoding_options encoding; /* vae, text, device and pool are set by the job */
 
-	const char *null_text; /* file for the features of the empty text, or NULL */
-	int input;             /* index in netinput_names (metric/netinput.h); -1: the network's usual one */
-	const char *keys;      /* file for the keys of the feature rows, one a line; or NULL */
+	const char *null_text;   /* file for the features of the empty text, or NULL */
+	const char *null_pooled; /* file for its pooled vector, or NULL; needs encoding.pooled */
+	int input;               /* index in netinput_names (metric/netinput.h); -1: the network's usual one */
+	const char *keys;        /* file for the keys of the feature rows, one a line; or NULL */
 
 	const char *const *source; /* samples (data/samples.h), borrowed */
 	int sources;

@@ -85,6 +85,8 @@ int encodemodel_check(const struct encodejob *w, struct err *e)
 		return err_set(e, ERR_USAGE, "--decode needs an autoencoder, and %s is not one", w->o.model);
 	if ((w->o.null_text || w->o.encoding.tokens) && !p->text)
 		return err_set(e, ERR_USAGE, "%s is for texts, and %s reads none", w->o.encoding.tokens ? "--tokens" : "--null-text", w->o.model);
+	if (w->o.encoding.pooled && !p->text)
+		return err_set(e, ERR_USAGE, "--pooled is for texts, and %s reads none", w->o.model);
 	if (w->o.captions && (!p->text || p->vae))
 		return err_set(e, ERR_USAGE, "--captions needs a text encoder alone, and %s is not one%s", w->o.model,
 		               p->text ? "; --as text selects the text encoder" : "");
@@ -92,6 +94,8 @@ int encodemodel_check(const struct encodejob *w, struct err *e)
 		return err_set(e, ERR_USAGE, "-0 is for lists of paths, and --captions reads texts");
 	if (w->o.null_text && !strcmp(w->o.null_text, "-"))
 		return err_set(e, ERR_USAGE, "--null-text needs a file name, because a stamp is written beside it");
+	if (w->o.null_pooled && !strcmp(w->o.null_pooled, "-"))
+		return err_set(e, ERR_USAGE, "--null-pooled needs a file name, because a stamp is written beside it");
 	if ((w->o.input >= 0 || w->o.keys) && !p->vision)
 		return err_set(e, ERR_USAGE, "%s is for features of pictures, and %s makes none", w->o.keys ? "--keys" : "--input", w->o.model);
 	if (p->vision && (w->o.encoding.wide >= 0 || !strcmp(w->o.out, "-")))

@@ -19,6 +19,8 @@ const struct option encode_options[] = {
     OPTION_GROUP("Texts and features"),
     {"--null-text", .type = OPTION_TEXT, REQUEST(null_text), .arg = "FILE", .help = "write the features of the empty text as .npy",
      .when = {{USE_INPUT, "a text encoder"}}},
+    {"--null-pooled", .type = OPTION_TEXT, REQUEST(null_pooled), .arg = "FILE", .help = "write the pooled vector of the empty text as .npy",
+     .when = {{USE_NEEDS, "--pooled"}}},
     {"--input", .type = OPTION_CHOICE, REQUEST(input), .arg = "NAME", .choices = netinput_names,
      .help = "preprocessing of pictures for DINOv2, CLIP or Inception", .said = "default: the usual one of the network", OF_FEATURES,
      .stamp = STAMP_OTHERWISE},

@@ -5,21 +5,26 @@
 #include "file/tarfile.h"
 #include "metric/encodejobimpl.h"
 
+/* The files of the empty text: its features and its pooled vector. */
+enum { NULL_FILES = 2 };
+
 int encodetar_null_text(const struct encodejob *w, struct err *e)
 {
+	const char *const path[NULL_FILES] = {w->o.null_text, w->o.null_pooled};
 	struct stamp *s = stamp_new("ddm-encode");
-	struct str npy = {0};
-	int rc;
+	struct str npy[NULL_FILES] = {0};
+	int rc = 0;
 
-	if (!w->o.null_text) {
-		stamp_free(s);
-		return 0;
-	}
 	encoding_stamp(w->encoding, s);
-	rc = standing_check(w->o.null_text, s, 1, e) || encoding_null_text(w->encoding, &npy, e) || stamp_write(s, w->o.null_text, npy.p, npy.len, e)
-	         ? -1
-	         : 0;
-	str_release(&npy);
+	for (int i = 0; i < NULL_FILES && !rc; i++)
+		rc = path[i] ? standing_check(path[i], s, 1, e) : 0;
+	if (!rc && (path[0] || path[1]))
+		rc = encoding_null_text(w->encoding, &npy[0], &npy[1], e);
+	for (int i = 0; i < NULL_FILES; i++) {
+		if (!rc && path[i])
+			rc = stamp_write(s, path[i], npy[i].p, npy[i].len, e);
+		str_release(&npy[i]);
+	}
 	stamp_free(s);
 	return rc;
 }

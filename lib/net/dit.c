@@ -64,7 +64,7 @@ static int parse_diffusers(const json_t *o, const char *where, struct net_config
 	           : 0;
 }
 
-static const struct net_diffusers diffusers = {"DiTTransformer2DModel", norm_type, parse_diffusers};
+static const struct net_diffusers diffusers = {"DiTTransformer2DModel", norm_type, parse_diffusers, 0};
 
 static const struct rename diffusers_rules[] = {
     {"x_embedder.proj.*", {"pos_embed.proj.*"}, 0},
@@ -83,8 +83,10 @@ static const struct rename diffusers_rules[] = {
 /* In diffusers each block has embeddings of its own. The conversion from the published weights makes them all equal. */
 static const struct rename_copy diffusers_copies[] = {{TRUNK_DIFFUSERS_BLOCK "norm1.emb.*", "transformer_blocks.0.norm1.emb.*"}, {NULL, NULL}};
 
-static const struct renames diffusers_names = {
-    .sign = "transformer_blocks.0.norm1.linear.weight", .v = diffusers_rules, .n = NET_COUNT(diffusers_rules), .copies = diffusers_copies};
+static const struct renames diffusers_names = {.sign = "transformer_blocks.0.norm1.emb.timestep_embedder.linear_1.weight",
+                                               .v = diffusers_rules,
+                                               .n = NET_COUNT(diffusers_rules),
+                                               .copies = diffusers_copies};
 static const struct renames *const families[] = {&diffusers_names, NULL};
 
 const struct net_def net_dit = {

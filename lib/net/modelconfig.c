@@ -79,8 +79,8 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 		return -1;
 	prediction = net_prediction(&c->net);
 	if (diffusers_config(o)) { /* its prediction and path stand in the scheduler's file; these are the defaults */
-		prediction = "epsilon";
-		path = "linear_betas";
+		prediction = net_is_flow(&c->net) ? "velocity" : "epsilon";
+		path = net_is_flow(&c->net) ? "linear" : "linear_betas";
 		c->lower = net_lower_case(&c->net);
 	}
 	if (jsonio_str(o, "prediction", !prediction, &prediction, where, e) || jsonio_str(o, "path", 0, &path, where, e) ||

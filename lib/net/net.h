@@ -25,13 +25,14 @@ struct net_config {
 	double class_dropout;                   /* probability of the null label (index `classes`) in training; > 0 adds its row to the table */
 	int64_t clusters;                       /* classifier: K */
 	int64_t text_tokens, text_width;        /* features of a text */
+	int64_t pooled_width;                   /* of the pooled vector of a text; 0: the network reads none */
 	double dropout;                         /* probability that a hidden value is set to 0 in training; see net_has_dropout */
 	double time_scale;                      /* the network receives time_scale * t, t in [0, 1] */
 	_Alignas(8) unsigned char own[NET_OWN]; /* the architecture's own struct, without pointers */
 };
 
 /* A network's definition lists the inputs that it reads, with their shapes (net/netdef.h). */
-enum net_input_kind { NET_IN_X, NET_IN_TIME, NET_IN_LABEL, NET_IN_TEXT, NET_IN_MASK, NET_IN_MICRO, NET_INPUTS };
+enum net_input_kind { NET_IN_X, NET_IN_TIME, NET_IN_LABEL, NET_IN_TEXT, NET_IN_MASK, NET_IN_MICRO, NET_IN_POOLED, NET_INPUTS };
 
 /* Inputs by name, or by number (enum net_input_kind). Those that the network does not read are NULL. */
 struct net_input {
@@ -42,6 +43,7 @@ struct net_input {
 			struct tensor *text;     /* (B, text_tokens, text_width) */
 			struct tensor *mask;     /* (B, text_tokens), 0 for a token and NET_PADDING for padding; NULL: no padding */
 			struct tensor *micro;    /* (B, NET_MICRO): height, width, aspect ratio */
+			struct tensor *pooled;   /* (B, pooled_width): one vector of the whole text */
 		};
 		struct tensor *v[NET_INPUTS];
 	};
@@ -59,6 +61,8 @@ int net_is_classifier(const struct net_config *c);
  * meaning. */
 int net_is_exact(const struct net_config *c);
 int net_reads(const struct net_config *c, enum net_input_kind input);
+/* Whether a configuration of this architecture may have the input. */
+int net_may_read(const struct net_config *c, enum net_input_kind input);
 /* The architecture's name in config.json ("dit", "router", "dit_expert", "pixart"), and its name in reports. */
 const char *net_name(const struct net_config *c);
 const char *net_title(const struct net_config *c);
@@ -76,6 +80,8 @@ const char *net_null_text(const struct net_config *c);
 const char *net_head(const struct net_config *c);
 /* Whether the architecture has dropout. */
 int net_has_dropout(const struct net_config *c);
+/* Whether diffusers' networks of this class predict the velocity of the linear path if no scheduler's file says what they predict. */
+int net_is_flow(const struct net_config *c);
 /* Whether diffusers converts its texts to lower case. */
 int net_lower_case(const struct net_config *c);
 

@@ -78,6 +78,7 @@ struct net_reads {
 #define NET_READS_LABEL {NET_IN_LABEL, NET_AT(classes), 1, 0, {{0}}}
 #define NET_READS_TEXT {NET_IN_TEXT, 0, 0, 2, {NET_SIZE_OF(text_tokens), NET_SIZE_OF(text_width)}}
 #define NET_READS_MASK {NET_IN_MASK, 0, 0, 1, {NET_SIZE_OF(text_tokens)}}
+#define NET_READS_POOLED {NET_IN_POOLED, NET_AT(pooled_width), 0, 1, {NET_SIZE_OF(pooled_width)}}
 #define NET_READS_MICRO(when) {NET_IN_MICRO, when, 0, 1, {{NET_MICRO, 0}}}
 /* clang-format on */
 
@@ -96,6 +97,7 @@ struct net_diffusers {
 	const char *class;     /* _class_name */
 	const char *norm_type; /* a Transformer2DModel with this norm_type is this architecture; NULL: none is */
 	int (*parse)(const json_t *o, const char *where, struct net_config *c, struct err *e); /* ERR_DATA */
+	int flow; /* without a scheduler's file it predicts the velocity of the linear path, not noise */
 };
 
 /* How the time and the class modulate the blocks. */
@@ -144,7 +146,7 @@ struct net_def {
 };
 
 /* Every architecture: net_NAME is defined in its file. The first of a role is the default. */
-#define NET_DEFS(X) X(dit) X(router) X(paris) X(pixart) X(unet) X(unet_text) X(mnist_unet) X(exact) X(exact_router)
+#define NET_DEFS(X) X(dit) X(router) X(paris) X(pixart) X(unet) X(unet_text) X(mnist_unet) X(sd3) X(exact) X(exact_router)
 
 #define NET_DECLARE(name) extern const struct net_def net_##name;
 NET_DEFS(NET_DECLARE)

@@ -40,6 +40,14 @@ int net_reads(const struct net_config *c, enum net_input_kind input)
 	return input_of(c, input) != NULL;
 }
 
+int net_may_read(const struct net_config *c, enum net_input_kind input)
+{
+	for (int i = 0; i < c->def->ninputs; i++)
+		if (c->def->inputs[i].input == input)
+			return 1;
+	return 0;
+}
+
 static struct tensor *input(struct tape *t, const struct net_config *c, const struct net_reads *r)
 {
 	int64_t shape[4] = {tape_capacity(t)};
@@ -92,6 +100,11 @@ const char *net_null_text(const struct net_config *c)
 const char *net_head(const struct net_config *c)
 {
 	return c->def->head;
+}
+
+int net_is_flow(const struct net_config *c)
+{
+	return c->def->diffusers && c->def->diffusers->flow;
 }
 
 int net_lower_case(const struct net_config *c)

@@ -113,7 +113,7 @@ static int parse_diffusers(const json_t *o, const char *where, struct net_config
 	return 0;
 }
 
-static const struct net_diffusers diffusers = {"PixArtTransformer2DModel", norm_type, parse_diffusers};
+static const struct net_diffusers diffusers = {"PixArtTransformer2DModel", norm_type, parse_diffusers, 0};
 
 static const struct rename diffusers_rules[] = {
     {"x_embedder.proj.*", {"pos_embed.proj.*"}, 0},

@@ -88,6 +88,24 @@ struct source {
 	const struct st_tensor *t[RENAME_SOURCES];
 };
 
+/* The number of tensors that a rule reads, without a last name after '!'. */
+static int sources(const struct rename *rule)
+{
+	int n = 0;
+
+	while (n < RENAME_SOURCES && rule->theirs[n] && *rule->theirs[n] != '!')
+		n++;
+	return n;
+}
+
+/* Whether the file holds the tensor that a rule names after '!'. */
+static int excluded(const struct renames *r, const struct safetensors *s, const struct rename *rule, const struct captured *c, struct str *name)
+{
+	int n = sources(rule);
+
+	return n < RENAME_SOURCES && rule->theirs[n] && find(r, s, rule->theirs[n] + 1, c, name);
+}
+
 static struct source locate(const struct renames *r, const struct safetensors *s, const char *ours, struct str *name)
 {
 	static const char itself[] = "*";
@@ -95,9 +113,9 @@ static struct source locate(const struct renames *r, const struct safetensors *s
 	struct captured c;
 
 	for (int i = 0; r && i < r->n; i++)
-		if (matches(r->v[i].ours, ours, &c)) {
+		if (matches(r->v[i].ours, ours, &c) && !excluded(r, s, &r->v[i], &c, name)) {
 			at.how = r->v[i].how;
-			for (at.n = 0; at.n < RENAME_SOURCES && r->v[i].theirs[at.n]; at.n++)
+			for (at.n = 0; at.n < sources(&r->v[i]); at.n++)
 				if (!(at.t[at.n] = find(r, s, r->v[i].theirs[at.n], &c, name)))
 					return at.n++, at;
 			return at;
@@ -191,6 +209,8 @@ static int fits(const struct param *q, const struct source *at)
 		for (int i = 0; i < 4; i++)
 			good &= has_shape(at->t[i], 1, shape);
 		return good && (q->rank == 1 || has_shape(at->t[4], q->rank, shape));
+	case RENAME_SWAPPED:
+		return at->n == 1 && shape[0] % 2 == 0 && has_shape(at->t[0], q->rank, shape);
 	case RENAME_SAME:
 		break;
 	}
@@ -380,6 +400,17 @@ static void read_conv_transposed(float *out, const struct param *q, const struct
 	mem_free(in);
 }
 
+static void read_swapped(float *out, const struct param *q, const struct st_tensor *t)
+{
+	size_t half = (size_t)q->count / 2 * sizeof *out;
+	float *copy = mem_alloc(2 * half);
+
+	st_to_f32(copy, t);
+	memcpy(out, (const char *)copy + half, half);
+	memcpy((char *)out + half, copy, half);
+	mem_free(copy);
+}
+
 void renames_read(const struct renames *r, const struct safetensors *s, const struct param *q, float *out)
 {
 	struct str name = {0};
@@ -393,6 +424,8 @@ void renames_read(const struct renames *r, const struct safetensors *s, const st
 		read_transposed(out, q, at.t[0]);
 	else if (at.how == RENAME_CONV_TRANSPOSED)
 		read_conv_transposed(out, q, at.t[0]);
+	else if (at.how == RENAME_SWAPPED)
+		read_swapped(out, q, at.t[0]);
 	else if (at.how == RENAME_FOLDED)
 		read_folded(r, out, q, &at);
 	else if (q->flags & PARAM_CONV)

@@ -11,6 +11,7 @@ enum rename_how {
 	RENAME_SAME,
 	RENAME_TRANSPOSED,      /* a matrix, transposed in the file */
 	RENAME_CONV_TRANSPOSED, /* a transposed convolution, [C, O, kh, kw] in the file: [O, kh, kw, C], flipped in both directions */
+	RENAME_SWAPPED,         /* the upper and the lower half of the rows (dimension 0) are in the other order in the file */
 	RENAME_FLAT,            /* the same elements in the same order, with other dimensions in the file */
 	RENAME_POINTWISE,       /* a matrix, which in the file may be a convolution of 1 x 1 */
 	RENAME_ROOT,            /* as RENAME_POINTWISE for a matrix [1, C]; each element becomes sqrt(element / C) */
@@ -22,7 +23,8 @@ enum { RENAME_SOURCES = 5 };
 
 /* A rule. In a name each '#' stands for a number, at most four, and one '*' for any text. `theirs` have the same numbers in the same order, each as
  * '#', or as '~' if the family counts it differently (`first`, `step`). Several tensors of `theirs` are concatenated along dimension 0 (RENAME_SAME).
- * If there is none, the parameter is not in the file and keeps its initial value. */
+ * If there is none, the parameter is not in the file and keeps its initial value.
+ * The last of `theirs` may be '!' and a name: the rule applies only to files that do not hold this tensor. */
 struct rename {
 	const char *ours, *theirs[RENAME_SOURCES];
 	enum rename_how how;

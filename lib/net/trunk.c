@@ -38,12 +38,17 @@ static void positions_fill(float *out, const int64_t *shape, double scale)
 		}
 }
 
+struct init trunk_positions(double scale)
+{
+	return (struct init){.kind = INIT_FILL, .a = scale, .fill = positions_fill};
+}
+
 struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x)
 {
 	const struct trunk_config *c = k->c;
 	int64_t n = k->net->size / c->patch, pos[3] = {1, n * n, c->hidden};
 	struct linear patches = {.out = c->hidden, .init = init_xavier(k->net->channels * c->patch * c->patch, c->hidden)};
-	struct init positions = {.kind = INIT_FILL, .a = c->position_scale > 0 ? c->position_scale : 1, .fill = positions_fill};
+	struct init positions = trunk_positions(c->position_scale > 0 ? c->position_scale : 1);
 	struct tensor *h = layer_patches(&k->l, x, k->names->patch, c->patch, &patches);
 
 	h = op_add(k->l.t, h, layer_param_init(&k->l, "pos_embed", 3, pos, c->learned_positions ? 0 : PARAM_FROZEN, positions));

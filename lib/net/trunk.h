@@ -36,6 +36,8 @@ struct trunk {
 
 /* Patches plus positions: x (B, C, S, S) -> (B, T, H). The positions are the parameter `pos_embed` [1, T, H], initially the 2D sin-cos table. */
 struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x);
+/* The initial values of a table of positions [1, side^2, H]: DiT's 2D sin-cos table of positions that are multiplied by `scale`. */
+struct init trunk_positions(double scale);
 /* The time embedding (B, H): sinusoid of time_scale t, Linear, SiLU, Linear. */
 struct tensor *trunk_time(const struct trunk *k, struct tensor *time);
 /* One adaLN-zero block on tokens (B, T, H); act (B, H) = SiLU of the conditioning. What all blocks read (act, modulation and text here and below)

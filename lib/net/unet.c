@@ -475,8 +475,8 @@ static void write_text(const struct net_config *c, json_t *o)
 	json_object_set_new(o, "use_linear_projection", json_boolean(u->linear));
 }
 
-static const struct net_diffusers diffusers = {"UNet2DModel", NULL, net_read_fields};
-static const struct net_diffusers text_diffusers = {"UNet2DConditionModel", NULL, net_read_fields};
+static const struct net_diffusers diffusers = {"UNet2DModel", NULL, net_read_fields, 0};
+static const struct net_diffusers text_diffusers = {"UNet2DConditionModel", NULL, net_read_fields, 0};
 
 /* Names of the attention layers in older versions of diffusers. */
 /* clang-format off */

@@ -163,6 +163,7 @@ static int open_text(struct sampling *r, const char *dir, struct err *e)
 	                                       .negative_features = r->ask.negative_features,
 	                                       .tokens = s->text_tokens,
 	                                       .width = s->text_width,
+	                                       .pooled = s->pooled_width,
 	                                       .masked = s->masked || r->guide.model.masked,
 	                                       .lower = s->lower,
 	                                       .guided = request_pairs(&r->ask),

@@ -8,11 +8,12 @@
 #include "sample/sampling.h"
 
 /* An order begins with this. Then come, each for all rows: noise numbers, seeds, images of each seed; chosen experts, rows of texts, those of
- * negative texts, labels; and the texts' features and masks; then the name, the stamp and the prompt of each picture, each with a NUL. */
+ * negative texts, labels; and the features, masks and pooled vectors of the texts; then the name, the stamp and the prompt of each picture,
+ * each with a NUL. */
 struct piece {
 	int64_t at, rows, texts;
-	int32_t labels, masks; /* whether they are there */
-	int32_t files, pixels; /* whether the answer has the bytes of files, and those of pictures */
+	int32_t labels, masks, pooled; /* whether they are there */
+	int32_t files, pixels;         /* whether the answer has the bytes of files, and those of pictures */
 };
 
 /* An answer has the bytes of weights in use, the counts, the weights for the log and the heaviest experts; then for each picture this and its
@@ -69,6 +70,7 @@ static int next_piece(void *arg, struct str *order, struct err *e)
 	r->next += p.rows;
 	p.texts = texts.rows;
 	p.masks = texts.mask != NULL;
+	p.pooled = texts.pooled != NULL;
 	p.pixels = r->sink == SINK_NPZ || batch_shows(r, 0); /* the sheet shows the first pictures */
 	tokens = (size_t)(texts.rows * s->text_tokens);
 	str_add(order, &p, sizeof p);
@@ -84,6 +86,8 @@ static int next_piece(void *arg, struct str *order, struct err *e)
 		str_add(order, texts.features, tokens * (size_t)s->text_width * sizeof *texts.features);
 	if (p.masks)
 		str_add(order, texts.mask, tokens * sizeof *texts.mask);
+	if (p.pooled)
+		str_add(order, texts.pooled, (size_t)(texts.rows * s->pooled_width) * sizeof *texts.pooled);
 	add_items(r, p.rows, order);
 	return 1;
 }
@@ -120,6 +124,7 @@ static struct sampler_call read_call(const struct sampling *r, const struct piec
 	c.texts.rows = p->texts;
 	c.texts.features = p->texts ? next_bytes(at, tokens * (size_t)s->text_width) : NULL;
 	c.texts.mask = p->masks ? next_bytes(at, tokens) : NULL;
+	c.texts.pooled = p->pooled ? next_bytes(at, (size_t)(p->texts * s->pooled_width) * sizeof(float)) : NULL;
 	return c;
 }
 

@@ -23,9 +23,11 @@ struct textsource {
 	const char **distinct;  /* sorted */
 	int64_t rows;           /* number of rows of distinct, or of given */
 	float *made;            /* (rows, made_tokens, width) */
+	float *made_pooled;     /* (rows, pooled), or NULL */
 	int32_t *length;        /* (rows) tokens of each text */
 	int32_t *slot;          /* (rows + 1) row in the batch, or -1 */
 	float *features, *mask; /* of the texts of a batch */
+	float *pooled;          /* the same; NULL if no expert reads them */
 	int64_t room;           /* rows allocated for a batch */
 };
 
@@ -48,6 +50,14 @@ static int load_features(struct textarray *t, const char *path, int one, const s
 	if (a->shape[2] != o->width || a->shape[1] > o->tokens || a->shape[1] < 1)
 		return err_set(e, ERR_DATA, "%s: has %lld tokens of width %lld, but the experts read up to %lld of width %lld", path,
 		               (long long)a->shape[1], (long long)a->shape[2], (long long)o->tokens, (long long)o->width);
+	if (o->pooled && !t->pooled.rank)
+		return err_set(e, ERR_DATA,
+		               "%s: holds no pooled vectors, and the experts read one of width %lld of each text: write them as pooled_prompt_embeds "
+		               "into an .npz beside prompt_embeds",
+		               path, (long long)o->pooled);
+	if (o->pooled && t->pooled.shape[1] != o->pooled)
+		return err_set(e, ERR_DATA, "%s: has pooled vectors of width %lld, but the experts read %lld", path, (long long)t->pooled.shape[1],
+		               (long long)o->pooled);
 	return 0;
 }
 
@@ -63,6 +73,12 @@ static int open_encoder(struct textsource *t, struct err *e)
 	if (i->width != o->width || i->tokens > o->tokens)
 		return err_set(e, ERR_DATA, "%s: makes %lld tokens of width %lld, but the experts read %lld of width %lld", o->encoder,
 		               (long long)i->tokens, (long long)i->width, (long long)o->tokens, (long long)o->width);
+	if (o->pooled && i->embedding != o->pooled)
+		return err_set(
+		    e, ERR_DATA,
+		    "%s: makes pooled vectors of width %lld (0: none), but the experts read %lld: give another encoder, or --text-features "
+		    "with an .npz that holds them",
+		    o->encoder, (long long)i->embedding, (long long)o->pooled);
 	t->made_tokens = i->tokens;
 	memcpy(t->encoder_hash, i->hash, sizeof t->encoder_hash);
 	return 0;
@@ -133,10 +149,12 @@ void textsource_free(struct textsource *t)
 	textarray_release(&t->negative);
 	mem_free(t->distinct);
 	mem_free(t->made);
+	mem_free(t->made_pooled);
 	mem_free(t->length);
 	mem_free(t->slot);
 	mem_free(t->features);
 	mem_free(t->mask);
+	mem_free(t->pooled);
 	mem_free(t);
 }
 
@@ -166,10 +184,13 @@ int textsource_encode(struct textsource *t, int64_t *cut, struct err *e)
 	if (!(t->made = mem_try((size_t)t->rows * each, sizeof *t->made, "features of the prompts", e)) ||
 	    !(t->length = mem_try((size_t)t->rows, sizeof *t->length, "features of the prompts", e)))
 		return -1;
+	if (t->o->pooled && !(t->made_pooled = mem_try((size_t)(t->rows * t->o->pooled), sizeof *t->made_pooled, "features of the prompts", e)))
+		return -1;
 	for (int64_t i = 0; i < t->rows && !rc; i += ENCODE_AT_ONCE) {
 		int64_t n = t->rows - i < ENCODE_AT_ONCE ? t->rows - i : ENCODE_AT_ONCE;
 		struct text_features f = {.hidden = t->made + (size_t)i * each, .length = t->length + i};
 
+		f.embedding = t->made_pooled ? t->made_pooled + i * t->o->pooled : NULL;
 		rc = textencoder_run(t->encoder, n, t->distinct + i, NULL, &f, e);
 		*cut += f.cut;
 	}
@@ -178,13 +199,13 @@ int textsource_encode(struct textsource *t, int64_t *cut, struct err *e)
 	return rc;
 }
 
-/* Read one text (tokens, width) from an array (n, tokens, width). */
+/* Read one text from an array: (tokens, width) of (n, tokens, width), or a pooled vector (width) of (n, width). */
 static void read_given(const struct npy *a, int64_t row, float *out)
 {
 	struct npy one = *a;
 
 	one.shape[0] = 1;
-	one.data = (const char *)a->data + (size_t)row * (size_t)(a->shape[1] * a->shape[2]) * npy_type_size(a->type);
+	one.data = (const char *)a->data + (size_t)row * (size_t)(npy_count(a) / a->shape[0]) * npy_type_size(a->type);
 	npy_to_f32(out, &one);
 }
 
@@ -199,9 +220,13 @@ static void place_row(struct textsource *t, int64_t row, int64_t at)
 	if (row < t->rows && t->made) {
 		memcpy(out, t->made + row * tokens * o->width, (size_t)(tokens * o->width) * sizeof *out);
 		counts = t->length[row];
+		if (o->pooled)
+			memcpy(t->pooled + at * o->pooled, t->made_pooled + row * o->pooled, (size_t)o->pooled * sizeof *out);
 	} else {
 		row = row == t->rows ? 0 : row;
 		read_given(&a->a, row, out);
+		if (o->pooled)
+			read_given(&a->pooled, row, t->pooled + at * o->pooled);
 		counts = a->length ? a->length[row] : tokens;
 	}
 	memset(out + tokens * o->width, 0, (size_t)((o->tokens - tokens) * o->width) * sizeof *out);
@@ -225,9 +250,11 @@ static int make_room(struct textsource *t, int64_t rows, struct err *e)
 		return 0;
 	mem_free(t->features);
 	mem_free(t->mask);
-	t->mask = NULL;
+	mem_free(t->pooled);
+	t->mask = t->pooled = NULL;
 	t->room = 0;
 	if (!(t->features = mem_try((size_t)(rows * o->tokens * o->width), sizeof *t->features, "features of a batch's texts", e)) ||
+	    (o->pooled && !(t->pooled = mem_try((size_t)(rows * o->pooled), sizeof *t->pooled, "features of a batch's texts", e))) ||
 	    (o->masked && !(t->mask = mem_try((size_t)(rows * o->tokens), sizeof *t->mask, "features of a batch's texts", e))))
 		return -1;
 	t->room = rows;
@@ -259,7 +286,7 @@ int textsource_batch(struct textsource *t, int64_t n, const int64_t *prompt, int
 	}
 	for (int64_t i = 0; i < 2 * n; i++)
 		t->slot[row[i]] = -1;
-	*texts = (struct texts){t->features, o->masked ? t->mask : NULL, rows};
+	*texts = (struct texts){t->features, o->masked ? t->mask : NULL, rows, t->pooled};
 	mem_free(row);
 	return rc;
 }

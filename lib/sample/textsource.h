@@ -18,6 +18,7 @@ struct textsource_options {
 	const char *features;          /* file of the prompts' features (data/textarray.h), or NULL */
 	const char *negative_features; /* file of the negative prompt's features, or NULL */
 	int64_t tokens, width;         /* size of the features that the experts read */
+	int64_t pooled;                /* width of the pooled vectors that they read; 0: none */
 	int masked, guided;            /* masked: the experts read a padding mask; guided: the negative prompt is needed */
 	int lower;                     /* convert prompts to lower case before encoding */
 	enum compact_type bulk;        /* storage of the encoder's matrices */

@@ -34,6 +34,9 @@ struct tensor *op_attention(struct tape *t, struct tensor *q, struct tensor *k, 
 /* The same with a bias added to the scaled scores; it stretches to (B, heads, T, S). A mask has values 0 and -10000. No gradient flows
  * into the bias. */
 struct tensor *op_attention_bias(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, struct tensor *bias, double scale, int causal);
+/* x (B, T, heads, d), pairs of its last dimension turned by angles of the given cosines and sines (kernels/op.h): (T, d / 2), or (B, T, d / 2). No
+ * gradient flows into these. */
+struct tensor *op_rotary(struct tape *t, struct tensor *x, struct tensor *cosine, struct tensor *sine, enum rotary_pairs pairs);
 struct tensor *op_embed(struct tape *t, struct tensor *table, struct tensor *index);
 struct tensor *op_timestep(struct tape *t, struct tensor *time, int64_t width, double max_period, double scale);
 struct tensor *op_softmax(struct tape *t, struct tensor *x);

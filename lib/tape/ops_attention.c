@@ -1,4 +1,4 @@
-/* Attention and softmax, and the embeddings of indices and timesteps. */
+/* Attention, rotary positions and softmax, and the embeddings of indices and timesteps. */
 #include "tape/opsimpl.h"
 
 #include <assert.h>
@@ -54,6 +54,38 @@ static double attention_grad_flops(const struct op_call *c)
 	return 8. * (double)array_count(&c->in[1]) * (double)c->in[2].shape[1];
 }
 
+/* A table (.., T, d / 2) as ROTARY reads it beside x (B, T, heads, d). */
+static struct tensor *rotary_table(struct tape *t, struct tensor *table, const struct tensor *x)
+{
+	int64_t batch = table->rank == 3 ? table->shape[0] : 1, shape[4] = {batch, x->shape[1], 1, x->shape[3] / 2};
+	struct tensor pairs = {.rank = 4, .shape = {x->shape[0], x->shape[1], x->shape[2], x->shape[3] / 2}, .batched = x->batched};
+
+	assert(table->rank == 2 || table->rank == 3);
+	assert(table->shape[table->rank - 1] == shape[3] && table->shape[table->rank - 2] == shape[1]);
+	return tensor_stretch(t, op_reshape(t, tensor_rows(t, table), table->rank == 3 ? 4 : 3, table->rank == 3 ? shape : shape + 1), &pairs);
+}
+
+struct tensor *op_rotary(struct tape *t, struct tensor *x, struct tensor *cosine, struct tensor *sine, enum rotary_pairs pairs)
+{
+	struct op_attr attr = {.rotary = {pairs, 0}};
+	struct tensor *in[3] = {tensor_rows(t, x), rotary_table(t, cosine, x), rotary_table(t, sine, x)};
+
+	assert(x->rank == 4 && x->shape[3] % 2 == 0);
+	return node_one(t, OP_ROTARY, 3, in, tensor_like(t, x), &attr);
+}
+
+/* A rotation is orthogonal, so its transpose is the rotation back. */
+static void rotary_vjp(struct vjp *v)
+{
+	const struct node *n = v->n;
+	struct op_attr attr = n->attr;
+	struct tensor *in[3] = {tensor_rows(v->t, v->dy[0]), n->in[1], n->in[2]};
+
+	assert(!v->need[1] && !v->need[2]);
+	attr.rotary.back = !attr.rotary.back;
+	v->dx[0] = node_one(v->t, OP_ROTARY, 3, in, tensor_like(v->t, n->in[0]), &attr);
+}
+
 struct tensor *op_softmax(struct tape *t, struct tensor *x)
 {
 	x = tensor_rows(t, x);
@@ -94,6 +126,7 @@ struct tensor *op_timestep(struct tape *t, struct tensor *time, int64_t width, d
 
 const struct op_def op_def_attention = {.vjp = attention_vjp, .flops = attention_flops, .exact = 2};
 const struct op_def op_def_attention_grad = {.flops = attention_grad_flops, .strided = STRIDED_YES};
+const struct op_def op_def_rotary = {.vjp = rotary_vjp, .in_place = 1, .strided = STRIDED_YES};
 const struct op_def op_def_softmax = {.vjp = softmax_vjp};
 const struct op_def op_def_softmax_grad = {0};
 const struct op_def op_def_embed = {.vjp = embed_vjp};

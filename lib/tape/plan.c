@@ -259,5 +259,14 @@ int tape_allocate(struct tape *t, struct err *e)
 	    !(t->scratch = d->alloc(d, (size_t)t->scratch_bytes, "kernel scratch", e)) ||
 	    !(t->device_keys = d->alloc(d, sizeof *t->device_keys, "keys of random draws", e)))
 		return -1;
+	for (struct storage *c = t->storages; c; c = c->next) {
+		size_t bytes = (size_t)c->elements * (c->dtype == DT_F64 ? sizeof(double) : sizeof(float));
+
+		if (!c->constant)
+			continue;
+		if (!(c->bound = d->alloc(d, bytes, "constant tables", e)))
+			return -1;
+		d->put(d, 0, c->bound, c->constant, bytes);
+	}
 	return 0;
 }

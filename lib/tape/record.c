@@ -140,6 +140,22 @@ struct tensor *tape_input(struct tape *t, enum dtype dtype, int rank, const int6
 	return x;
 }
 
+struct tensor *tape_constant(struct tape *t, int rank, const int64_t *shape, const double *values)
+{
+	struct tensor *x = tape_input(t, t->real, rank, shape, 0);
+	int64_t n = tensor_count(x);
+	double *wide = arena_alloc(&t->mem, (size_t)n * sizeof *wide);
+	float *narrow = (float *)(void *)wide;
+
+	if (t->real == DT_F64)
+		memcpy(wide, values, (size_t)n * sizeof *wide);
+	else
+		for (int64_t i = 0; i < n; i++)
+			narrow[i] = (float)values[i];
+	x->st->constant = wide;
+	return x;
+}
+
 struct tensor *tape_param(struct tape *t, struct params *p, const char *name, int rank, const int64_t *shape, int flags, struct init init)
 {
 	struct tensor *x = tensor_in(t, STORE_PARAM, t->real, rank, shape, 0);

@@ -22,6 +22,7 @@ struct storage {
 	int first, last;       /* first and last node that reads or writes it */
 	int64_t place;         /* byte offset in the arena */
 	void *bound;           /* STORE_INPUT */
+	const void *constant;  /* STORE_INPUT of tape_constant: its values; `bound` is then the tape's own device memory */
 	struct storage *clone; /* during recomputation of a block, or of this value alone */
 	int again_by;          /* 1 + the node that computes it, if that can be repeated alone; else 0 */
 	struct storage *next;

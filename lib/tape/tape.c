@@ -26,6 +26,9 @@ void tape_free(struct tape *t)
 		t->device->release(t->device, t->arena);
 		t->device->release(t->device, t->scratch);
 		t->device->release(t->device, t->device_keys);
+		for (struct storage *c = t->storages; c; c = c->next)
+			if (c->constant)
+				t->device->release(t->device, c->bound);
 		if (t->hop)
 			t->device->event_free(t->device, t->hop);
 	}
@@ -97,7 +100,7 @@ int tape_mark(const struct tape *t)
 
 void tape_bind(struct tape *t, struct tensor *x, void *data)
 {
-	assert(x->st->kind == STORE_INPUT);
+	assert(x->st->kind == STORE_INPUT && !x->st->constant);
 	if (x->st->bound != data)
 		replay_drop(t);
 	x->st->bound = data;

@@ -53,6 +53,9 @@ enum dtype tape_real(const struct tape *t);
 /* An input, bound to memory before each run (or once). Contiguous. */
 struct tensor *tape_input(struct tape *t, enum dtype dtype, int rank, const int64_t *shape, int flags);
 
+/* An input whose values never change, such as a table of positions: the tape copies them, rounded to its type, and binds them by itself. */
+struct tensor *tape_constant(struct tape *t, int rank, const int64_t *shape, const double *values);
+
 /* A parameter of the table, added to it if its name is new. One table per tape. */
 struct tensor *tape_param(struct tape *t, struct params *p, const char *name, int rank, const int64_t *shape, int flags, struct init init);
 

@@ -49,6 +49,7 @@ static void measure(struct noised *z, int64_t n, const struct net_config *c, enu
 	z->row_bytes[NOISED_MASK] = net_reads(c, NET_IN_MASK) ? (size_t)z->text_tokens * sizeof(float) : 0;
 	z->row_bytes[NOISED_MICRO] = net_reads(c, NET_IN_MICRO) ? NET_MICRO * sizeof(float) : 0;
 	z->row_bytes[NOISED_TARGET] = (size_t)(target_rows(c, kind) * c->clusters) * sizeof(float);
+	z->row_bytes[NOISED_POOLED] = net_reads(c, NET_IN_POOLED) ? (size_t)c->pooled_width * sizeof(float) : 0;
 	z->kind = kind;
 }
 
@@ -177,7 +178,7 @@ struct arrival {
 
 static struct arrival arrive(const struct noised *z, int64_t n, const struct clean *c)
 {
-	struct arrival a = {.from = {z->t, c->x0, c->text, z->mask, NULL, z->kind == LOSS_SOFT ? z->target : NULL}};
+	struct arrival a = {.from = {z->t, c->x0, c->text, z->mask, NULL, c->pooled, z->kind == LOSS_SOFT ? z->target : NULL}};
 
 	a.bytes[NOISED_VECTORS] = part_bytes(z, NOISED_VECTORS, z->rows);
 	for (int i = NOISED_X0; i < NOISED_PARTS; i++)
@@ -379,6 +380,7 @@ void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind
 	l->text = in.text;
 	l->mask = in.mask;
 	l->micro = in.micro;
+	l->pooled = in.pooled;
 	l->out = net_record(t, p, c, &in);
 	if (kind == LOSS_CLASS) {
 		l->loss = op_xent(t, l->out, l->label);
@@ -408,7 +410,7 @@ void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind
 void loss_bind(struct loss_tape *l, const struct noised *z)
 {
 	struct tensor *const vectors[VECTORS] = {l->t, l->weight, l->alpha, l->sigma, l->from_x0, l->from_eps, l->label};
-	struct tensor *const parts[NOISED_PARTS] = {NULL, l->x0, l->text, l->mask, l->micro, l->target};
+	struct tensor *const parts[NOISED_PARTS] = {NULL, l->x0, l->text, l->mask, l->micro, l->pooled, l->target};
 
 	for (int i = NOISED_X0; i < NOISED_PARTS; i++)
 		if (parts[i])

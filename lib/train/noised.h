@@ -24,7 +24,7 @@ struct objective {
 struct loss_tape {
 	struct tape *tape;
 	struct tensor *x0, *alpha, *sigma, *t, *label, *weight; /* inputs; label and weight may be NULL */
-	struct tensor *text, *mask, *micro;                     /* inputs (net/net.h: struct net_input), or NULL */
+	struct tensor *text, *mask, *micro, *pooled;            /* inputs (net/net.h: struct net_input), or NULL */
 	struct tensor *target;                 /* input of a router, in place of label: (B, clusters), of LOSS_MIXTURE (B, clusters, clusters), of
 	                                    * LOSS_ANCHORED (B, clusters + 1, clusters); or NULL */
 	struct tensor *from_x0, *from_eps;     /* inputs: an expert's target = from_x0 x0 + from_eps eps; NULL for a router without experts */
@@ -44,10 +44,11 @@ struct clean {
 	const int32_t *label, *cluster; /* (n) */
 	const float *text;              /* (n, text_tokens, text_width), or NULL if the network reads no text */
 	const int32_t *rows;            /* (n): tokens of each text; the rest of its row is padding */
+	const float *pooled;            /* (n, pooled_width), or NULL if the network reads none */
 };
 
 /* The parts of a batch on the device. */
-enum noised_part { NOISED_VECTORS, NOISED_X0, NOISED_TEXT, NOISED_MASK, NOISED_MICRO, NOISED_TARGET, NOISED_PARTS };
+enum noised_part { NOISED_VECTORS, NOISED_X0, NOISED_TEXT, NOISED_MASK, NOISED_MICRO, NOISED_POOLED, NOISED_TARGET, NOISED_PARTS };
 
 /* A batch: what the host decides about each sample, and the inputs of a loss tape on the device. */
 struct noised {
@@ -87,7 +88,7 @@ void objective_validate(const struct objective *o, struct noised *z, struct loss
 void noised_put_target(struct noised *z, int64_t n);
 /* Copy t and label of rows 0 .. n-1 to the device unchanged, for runs of the tape from `network` on; the caller writes x. */
 void noised_put(struct noised *z);
-/* Copy n texts to the device. */
+/* Copy n texts, and what else is known of them, to the device. */
 void noised_put_text(struct noised *z, int64_t n, const struct clean *clean);
 
 #endif

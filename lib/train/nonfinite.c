@@ -49,13 +49,15 @@ void name_nonfinite_sample(struct trainer *r, struct dataset *set, int64_t index
 
 void name_nonfinite(struct trainer *r, const struct batch *b)
 {
-	int64_t text = r->net.text_tokens * r->net.text_width, d = r->objective.d;
+	int64_t text = r->net.text_tokens * r->net.text_width, d = r->objective.d, pooled = r->net.pooled_width;
 
-	if (all_finite(b->x, b->n * d) && (!b->text || all_finite(b->text, b->n * text)))
+	if (all_finite(b->x, b->n * d) && (!b->text || all_finite(b->text, b->n * text)) && (!b->pooled || all_finite(b->pooled, b->n * pooled)))
 		return;
 	for (int64_t i = 0; i < b->n; i++) {
 		name_nonfinite_sample(r, r->data, b->index[i], b->x + i * d, d);
 		if (b->text && !all_finite(b->text + i * text, text))
 			name_sample(r, r->data, b->index[i], "text");
+		if (b->pooled && !all_finite(b->pooled + i * pooled, pooled))
+			name_sample(r, r->data, b->index[i], "pooled vector");
 	}
 }

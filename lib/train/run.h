@@ -29,6 +29,7 @@ struct trainer {
 	const struct path *path;
 	struct dataset *data, *held; /* held NULL: no validation */
 	uint16_t *null_text;         /* (text_tokens, text_width) float16; NULL if the network reads no text */
+	uint16_t *null_pooled;       /* (pooled_width) float16; NULL if the network reads no pooled vector, or no text is dropped */
 	int32_t null_rows;
 	struct loader *loader;
 	struct frozen *frozen; /* experts that a router learns from; NULL: none */

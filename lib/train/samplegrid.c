@@ -81,9 +81,9 @@ static int64_t pictures(const struct trainer *r)
 static int put_texts(struct trainer *r, struct err *e)
 {
 	struct dataset *set = r->held ? r->held : r->data;
-	int64_t n = pictures(r), m = r->net.text_tokens * r->net.text_width;
+	int64_t n = pictures(r), m = r->net.text_tokens * r->net.text_width, w = r->net.pooled_width;
 	uint16_t *half;
-	float *text;
+	float *text, *pooled;
 	int32_t *rows;
 	int rc = 0;
 
@@ -91,19 +91,23 @@ static int put_texts(struct trainer *r, struct err *e)
 		return 0;
 	if (!(text = mem_try((size_t)n, (size_t)m * sizeof *text, "texts of samples", e)))
 		return -1;
-	half = mem_alloc((size_t)m * sizeof *half);
+	half = mem_alloc((size_t)(m + w) * sizeof *half);
+	pooled = w ? mem_alloc((size_t)(n * w) * sizeof *pooled) : NULL;
 	rows = mem_alloc((size_t)n * sizeof *rows);
 	for (int64_t i = 0; i < n && !rc; i++) {
-		struct dataset_item it = {.text = half};
+		struct dataset_item it = {.text = half, .pooled = half + m};
 
 		rc = dataset_item(set, i % dataset_info(set)->count, &it, e);
 		rows[i] = it.rows;
 		if (!rc)
 			text_expand(text + i * m, half, m);
+		if (!rc && pooled)
+			text_expand(pooled + i * w, half + m, w);
 	}
 	if (!rc)
-		noised_put_text(&r->noised, n, &(struct clean){.text = text, .rows = rows});
+		noised_put_text(&r->noised, n, &(struct clean){.text = text, .rows = rows, .pooled = pooled});
 	mem_free(text);
+	mem_free(pooled);
 	mem_free(half);
 	mem_free(rows);
 	return rc;

@@ -5,6 +5,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "data/texthalves.h"
 #include "file/fileio.h"
 #include "file/weightfile.h"
 #include "net/adopt.h"
@@ -19,6 +20,11 @@ static int has_null_text(const struct trainer *r)
 static char *null_text_path(const struct trainer *r)
 {
 	return r->o->null_text ? mem_strdup(r->o->null_text) : path_join(r->o->shards, "null-text.npy");
+}
+
+static char *null_pooled_path(const struct trainer *r)
+{
+	return r->o->null_pooled ? mem_strdup(r->o->null_pooled) : path_join(r->o->shards, "null-pooled.npy");
 }
 
 int null_text_stamp(struct trainer *r, struct stamp *s, struct err *e)
@@ -38,6 +44,10 @@ int null_text_stamp(struct trainer *r, struct stamp *s, struct err *e)
 	if (!rc)
 		stamp_input(s, "null_text", hex);
 	mem_free(path);
+	path = null_pooled_path(r);
+	if (!rc && net_may_read(&r->o->net, NET_IN_POOLED) && path_exists(path) && !(rc = sha256_file(path, hex, NULL, e)))
+		stamp_input(s, "null_pooled", hex);
+	mem_free(path);
 	return rc;
 }
 
@@ -54,9 +64,34 @@ static int null_text_fit(struct trainer *r, uint16_t *text, int64_t rows, int64_
 	return 0;
 }
 
+enum { MOST = 1 << 30 };
+
+/* The pooled vector of the empty text, if the samples have pooled vectors. */
+static int null_pooled_open(struct trainer *r, struct err *e)
+{
+	char *path, *bytes = NULL;
+	int64_t width;
+	size_t len;
+	int rc = -1;
+
+	if (!r->net.pooled_width)
+		return 0;
+	path = null_pooled_path(r);
+	if (!path_exists(path))
+		err_set(e, ERR_NOINPUT,
+		        "%s: no such file: dropping texts needs the pooled vector of the empty text there; give --null-pooled FILE, or --text-drop 0",
+		        path);
+	else if ((bytes = file_load(path, MOST, &len, e)) && (r->null_pooled = texthalves_pooled(bytes, len, path, &width, e)))
+		rc = width == r->net.pooled_width ? 0
+		                                  : err_set(e, ERR_DATA, "%s: the pooled vector has width %lld, but those of the samples have %lld",
+		                                            path, (long long)width, (long long)r->net.pooled_width);
+	mem_free(bytes);
+	mem_free(path);
+	return rc;
+}
+
 int null_text_open(struct trainer *r, struct err *e)
 {
-	enum { MOST = 1 << 30 };
 	char *path, *bytes;
 	uint16_t *text = NULL;
 	int64_t rows, width;
@@ -67,8 +102,8 @@ int null_text_open(struct trainer *r, struct err *e)
 		return 0;
 	path = null_text_path(r);
 	bytes = file_load(path, MOST, &len, e);
-	if (bytes && (text = dataset_text(bytes, len, path, r->net.text_tokens, &rows, &width, e)))
-		rc = null_text_fit(r, text, rows, width, path, e);
+	if (bytes && (text = texthalves_tokens(bytes, len, path, r->net.text_tokens, &rows, &width, e)))
+		rc = null_text_fit(r, text, rows, width, path, e) || null_pooled_open(r, e) ? -1 : 0;
 	mem_free(text);
 	mem_free(bytes);
 	mem_free(path);

@@ -41,6 +41,8 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 			clean.text = b->text + at * r->net.text_tokens * r->net.text_width;
 			clean.rows = b->rows + at;
 		}
+		if (b->pooled)
+			clean.pooled = b->pooled + at * r->net.pooled_width;
 		objective_noise(&r->objective, &r->noised, &r->loss, r->part, &clean, r->o->seed, (uint64_t)r->state.step, (uint64_t)(first + at));
 		device_range_end(r->device);
 		t1 = clock_seconds();

@@ -135,6 +135,7 @@ static int fit_network(struct trainer *r, struct err *e)
 	if (net_reads(c, NET_IN_TEXT)) {
 		c->text_tokens = info->text_tokens;
 		c->text_width = info->text_width;
+		c->pooled_width = info->pooled_width;
 	}
 	c->dropout = o->dropout;
 	c->classes = 0;
@@ -192,6 +193,7 @@ static int open_data(struct trainer *r, struct err *e)
 	                            .mirrored = o->flip,
 	                            .text = net_reads(&o->net, NET_IN_TEXT),
 	                            .text_tokens = text_tokens(r),
+	                            .pooled = net_may_read(&o->net, NET_IN_POOLED),
 	                            .pool = r->device->pool};
 	const struct dataset_info *info;
 
@@ -297,6 +299,7 @@ static int begin_loader(struct trainer *r, struct err *e)
 	                           .text_drop = r->o->text_drop,
 	                           .null_text = r->null_text,
 	                           .null_rows = r->null_rows,
+	                           .null_pooled = r->null_pooled,
 	                           .first = r->state.step,
 	                           .from = comm_rank(r->o->comm) * r->parts * r->part,
 	                           .count = r->parts * r->part,
@@ -338,6 +341,7 @@ static void release(struct trainer *r)
 	params_release(&r->params);
 	frozen_free(r->frozen);
 	mem_free(r->null_text);
+	mem_free(r->null_pooled);
 	model_config_release(&r->from);
 	json_decref(r->from_report);
 	schedule_release(&r->schedule);

@@ -62,6 +62,7 @@ struct train_options {
 	double dropout;                 /* of the network, where net_has_dropout: probability that a hidden value is set to 0 in training */
 	double text_drop;               /* probability that a text is replaced by the null text */
 	const char *null_text;          /* features of the null text, .npy; NULL: null-text.npy of the shards */
+	const char *null_pooled;        /* its pooled vector, .npy; NULL: null-pooled.npy of the shards */
 	const char *init_from;          /* weights (file/weightfile.h), or NULL */
 	const char *from;               /* folder of a pretrained network of another prediction, size or condition (net/adopt.h), or NULL; of a
 	                                 * router, of one that may have other clusters */

@@ -16,8 +16,8 @@ static int64_t sample_index(const struct trainer *r, int64_t i)
 
 /* A batch of held-out samples, prepared as in training. */
 struct part {
-	float *x0, *std, *text;
-	uint16_t *half;
+	float *x0, *std, *text, *pooled;
+	uint16_t *half, *half_pooled;
 	int32_t *label, *cluster, *rows;
 };
 
@@ -30,6 +30,11 @@ static int part_init(struct part *p, const struct trainer *r, struct err *e)
 	p->rows = mem_zalloc(n, sizeof *p->rows);
 	p->std = dataset_info(r->held)->deviations ? mem_alloc(d * sizeof *p->std) : NULL;
 	p->half = text ? mem_alloc(text * sizeof *p->half) : NULL;
+	if (r->net.pooled_width) {
+		p->half_pooled = mem_alloc((size_t)r->net.pooled_width * sizeof *p->half_pooled);
+		if (!(p->pooled = mem_try(n, (size_t)r->net.pooled_width * sizeof *p->pooled, "texts of validation", e)))
+			return -1;
+	}
 	if (!(p->x0 = mem_try(n, d * sizeof *p->x0, "validation batch", e)))
 		return -1;
 	return text && !(p->text = mem_try(n, text * sizeof *p->text, "texts of validation", e)) ? -1 : 0;
@@ -41,6 +46,8 @@ static void part_release(struct part *p)
 	mem_free(p->std);
 	mem_free(p->text);
 	mem_free(p->half);
+	mem_free(p->pooled);
+	mem_free(p->half_pooled);
 	mem_free(p->label);
 	mem_free(p->cluster);
 	mem_free(p->rows);
@@ -52,7 +59,7 @@ static int read_part(struct trainer *r, int64_t first, int64_t n, struct part *p
 	int64_t text = r->net.text_tokens * r->net.text_width;
 
 	for (int64_t i = 0; i < n; i++) {
-		struct dataset_item it = {.x = p->x0 + i * r->objective.d, .std = p->std, .text = p->half};
+		struct dataset_item it = {.x = p->x0 + i * r->objective.d, .std = p->std, .text = p->half, .pooled = p->half_pooled};
 
 		if (dataset_item(r->held, sample_index(r, first + i), &it, e))
 			return -1;
@@ -64,6 +71,8 @@ static int read_part(struct trainer *r, int64_t first, int64_t n, struct part *p
 			latent_draw(it.x, p->std, r->objective.d, 0, VALIDATION_STEP, (uint64_t)(first + i));
 		if (p->half)
 			text_expand(p->text + i * text, p->half, text);
+		if (p->pooled)
+			text_expand(p->pooled + i * r->net.pooled_width, p->half_pooled, r->net.pooled_width);
 	}
 	return 0;
 }
@@ -88,7 +97,7 @@ int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void 
 	struct part p = {0};
 	float *each = mem_zalloc((size_t)r->part, sizeof *each), *out = mem_zalloc((size_t)(r->part * k), sizeof *out);
 	int rc = part_init(&p, r, e);
-	const struct clean clean = {p.x0, p.label, p.cluster, p.text, p.rows};
+	const struct clean clean = {p.x0, p.label, p.cluster, p.text, p.rows, p.pooled};
 
 	trainer_bind(r, values);
 	for (int64_t pass = 0; pass < passes; pass++)

@@ -25,14 +25,16 @@ static void run(struct ensemble *s)
 	float *x = mem_zalloc((size_t)s->d, sizeof *x), *v = mem_zalloc((size_t)s->d, sizeof *v), t = .5f;
 	size_t tokens = (size_t)s->text_tokens;
 	float *text = mem_zalloc(tokens * (size_t)s->text_width + 1, sizeof *text), *mask = mem_zalloc(tokens + 1, sizeof *mask);
+	float *pooled = mem_zalloc((size_t)s->pooled_width + 1, sizeof *pooled);
 	int32_t label = 0;
 
 	for (int k = 0; k < s->k; k++)
 		if (s->expert[k].velocity && s->expert[k].flops < MOST_FLOPS)
-			s->expert[k].velocity(s->expert[k].arg, 1, x, &t, &(struct condition){&label, text, mask}, v, NULL);
+			s->expert[k].velocity(s->expert[k].arg, 1, x, &t, &(struct condition){&label, text, mask, pooled}, v, NULL);
 	mem_free(x);
 	mem_free(v);
 	mem_free(text);
+	mem_free(pooled);
 	mem_free(mask);
 }
 

@@ -14,7 +14,7 @@
 #define KERNELS(X) \
 	X(copy) X(fill) X(add) X(mul) X(unary) X(unary_grad) X(qsample) X(noise) X(dropout) X(sumsq) X(total) X(rates) X(adamw) \
 	X(schedule_free) X(muon_momentum) X(muon_unit) X(muon_apply) \
-	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(xent_soft) X(xent_soft_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep) \
+	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(xent_soft) X(xent_soft_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep) X(rotary) \
 	X(mix) X(guide) X(convert) X(combine) X(advance)
 /* clang-format on */
 #define X(fn) extern const struct kernel kernel_##fn##_cuda;
@@ -132,6 +132,32 @@ static void draws(void **state)
 		optest_twin(&noise, &kernel_noise_cuda, 0);
 		optest_twin(&mix, &kernel_qsample_cuda, 0);
 	}
+}
+
+/* Rows of whole packs and others; a table for each sample, or one for all. */
+static void rotary(void **state)
+{
+	static const int64_t widths[] = {2, 6, 16, 32, 48, 64};
+
+	(void)state;
+	for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+		for (int way = 0; way < 8; way++) {
+			struct operand x = {.rank = 4, .shape = {2, 5, 3, widths[w]}, .batch = 1}, table = x;
+			struct optest turn = {.name = "ROTARY",
+			                      .op = OP_ROTARY,
+			                      .attr.rotary = {way & 1 ? ROTARY_HALVES : ROTARY_ADJACENT, way >> 1 & 1},
+			                      .nin = 3,
+			                      .nout = 1,
+			                      .in_place = 1,
+			                      .samples = 1};
+
+			table.shape[3] /= 2;
+			table.bcast = way & 4 ? 5 : 4;
+			table.batch = !(way & 4);
+			turn.in[0] = turn.out[0] = x;
+			turn.in[1] = turn.in[2] = table;
+			optest_twin(&turn, &kernel_rotary_cuda, 0);
+		}
 }
 
 static void softmax(void **state)
@@ -516,7 +542,7 @@ int main(void)
 	    cmocka_unit_test(elementwise), cmocka_unit_test(functions),       cmocka_unit_test(copies),   cmocka_unit_test(draws),
 	    cmocka_unit_test(sums),        cmocka_unit_test(optimizer),       cmocka_unit_test(softmax),  cmocka_unit_test(squared_error),
 	    cmocka_unit_test(tables),      cmocka_unit_test(table_gradients), cmocka_unit_test(sampling), cmocka_unit_test(guidance),
-	    cmocka_unit_test(muon)};
+	    cmocka_unit_test(muon),        cmocka_unit_test(rotary)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

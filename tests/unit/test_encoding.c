@@ -330,17 +330,18 @@ static void texts(void **state)
 	const char *caption[CAPTIONS];
 	struct golden g;
 	char *held;
-	float *want;
+	float *want, *pooled;
 	struct run r;
 	struct sample s;
-	struct str null = {0};
+	struct str null = {0}, null_pooled = {0};
 	struct npy a;
 	int n = 0;
 
 	(void)state;
 	captions(&g, &held, caption);
 	want = reals(&g, "hidden0");
-	run_open(&r, folder, (struct encoding_options){.text = text}, 1, 0);
+	pooled = reals(&g, "embedding0");
+	run_open(&r, folder, (struct encoding_options){.text = text, .pooled = 1}, 1, 0);
 	while (encoding_next(r.x, &s, &r.err) > 0) {
 		int64_t shape[3];
 		float *got = numbers(&s, "text.npy", NPY_F2, shape);
@@ -353,11 +354,22 @@ static void texts(void **state)
 		}
 		assert_null(sample_find(&s, "npy"));
 		mem_free(got);
+		got = numbers(&s, "pooled.npy", NPY_F2, shape);
+		assert_int_equal(shape[0], 8);
+		for (int64_t k = 0; k < 8; k++) {
+			double w = (double)pooled[n % CAPTIONS * 8 + k];
+
+			assert_true(fabs((double)got[k] - w) <= 1e-4 + fabs(w) / 2048);
+		}
+		mem_free(got);
 		n++;
 	}
 	assert_int_equal(n, N);
 	assert_int_equal(encoding_cut(r.x), N / CAPTIONS + (N % CAPTIONS > 4)); /* the fifth caption */
-	assert_int_equal(encoding_null_text(r.x, &null, NULL), 0);
+	assert_int_equal(encoding_null_text(r.x, &null, &null_pooled, NULL), 0);
+	assert_int_equal(npy_parse(&a, null_pooled.p, null_pooled.len, "null", NULL), 0);
+	assert_true(a.rank == 1 && a.shape[0] == 8);
+	npy_release(&a);
 	assert_int_equal(npy_parse(&a, null.p, null.len, "null", NULL), 0);
 	assert_true(a.rank == 2 && a.shape[0] == 16 && a.shape[1] == 8);
 	npy_to_f32(want + 128, &a);
@@ -367,13 +379,17 @@ static void texts(void **state)
 	run_close(&r);
 
 	str_reset(&null);
+	str_reset(&null_pooled);
 	run_open(&r, folder, (struct encoding_options){.text = "tests/golden/pretrained/text-t5", .tokens = 20}, 1, 0);
-	assert_int_equal(encoding_null_text(r.x, &null, NULL), 0);
+	assert_int_equal(encoding_null_text(r.x, &null, &null_pooled, NULL), 0);
+	assert_int_equal(null_pooled.len, 0);
 	assert_int_equal(npy_parse(&a, null.p, null.len, "null", NULL), 0);
 	assert_true(a.shape[0] == 1 && a.shape[1] == 10); /* </s> */
 	npy_release(&a);
 	run_close(&r);
 	str_release(&null);
+	str_release(&null_pooled);
+	mem_free(pooled);
 	mem_free(want);
 	mem_free(held);
 	golden_close(&g);

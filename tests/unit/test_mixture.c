@@ -34,7 +34,7 @@ static void ensemble_init(struct ensemble *s, const struct exact *m, const char 
 	s->m = *m;
 	for (int k = 0; k < m->clusters; k++) {
 		s->arg[k] = (struct exact_expert){&s->m, k};
-		s->expert[k] = (struct expert){exact_expert_run, &s->arg[k], capacity, 0, 10e9, 0, 0};
+		s->expert[k] = (struct expert){exact_expert_run, &s->arg[k], capacity, 0, 10e9, 0, 0, 0};
 	}
 	s->router = (struct router){exact_router_run, &s->m, capacity, 1e9};
 	s->mixture = (struct mixture){.k = m->clusters, .d = m->d, .expert = s->expert, .router = &s->router, .cfg = 1, .seed = 5};
@@ -370,7 +370,7 @@ static void top_1_costs_one_expert(void **state)
 	(void)state;
 	for (int j = 0; j < MAX_K; j++) {
 		probe[j].k = j;
-		expert[j] = (struct expert){probe_run, &probe[j], 4, 0, 10e9, 0, 0};
+		expert[j] = (struct expert){probe_run, &probe[j], 4, 0, 10e9, 0, 0, 0};
 	}
 	for (int i = 0; i < 30; i++)
 		x[i] = (float)(i * 7 % 5);
@@ -400,7 +400,7 @@ static void top_1_costs_one_expert(void **state)
 static void guidance(void **state)
 {
 	struct probe probe = {.k = 2};
-	struct expert expert = {probe_run, &probe, 5, 7, 1, 0, 0};
+	struct expert expert = {probe_run, &probe, 5, 7, 1, 0, 0, 0};
 	struct mixture m = {.k = 1, .d = 1, .expert = &expert, .policy = policy_of("expert:0"), .cfg = 3};
 	float x[9] = {0}, v[9];
 	int32_t label[9] = {0, 1, 2, 3, 4, 5, 6, -1, 2};
@@ -425,7 +425,7 @@ static void guidance(void **state)
 	mixer_free(mixer);
 }
 
-/* Velocity = x + the sum of the text's features + 100 the sum of its mask. */
+/* Velocity = x + the sum of the text's features + 100 the sum of its mask + 7 the sum of its pooled vector. */
 static int reader_run(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e)
 {
 	(void)t;
@@ -438,6 +438,8 @@ static int reader_run(void *arg, int64_t n, const float *x, const float *t, cons
 			v[i] += c->text[4 * i + j];
 		for (int j = 0; c->mask && j < 2; j++)
 			v[i] += 100 * c->mask[2 * i + j];
+		for (int j = 0; c->pooled && j < 3; j++)
+			v[i] += 7 * c->pooled[3 * i + j];
 	}
 	return 0;
 }
@@ -449,9 +451,10 @@ static void texts_guide(void **state)
 	enum { N = 13, ROWS = 5 };
 	static const float features[ROWS * 4] = {1, 0, 0, 0, 2, 1, 0, 0, 0, 0, 4, 0, 8, 8, 8, 8, -1, -1, 0, .5f};
 	static const float mask[ROWS * 2] = {0, 1, 0, 0, 1, 1, 0, 2, 0, 0};
+	static const float pooled[ROWS * 3] = {1, 2, 4, 0, 0, 8, -2, 0, 0, .5f, 0, 0, 0, 0, 0};
 	int64_t calls[2] = {0};
 	int k = 2;
-	struct expert expert[2] = {{reader_run, &calls[0], 6, 0, 1, 2, 2}, {reader_run, &calls[1], 5, 0, 1, 2, 2}};
+	struct expert expert[2] = {{reader_run, &calls[0], 6, 0, 1, 2, 2, 0}, {reader_run, &calls[1], 5, 0, 1, 2, 2, 0}};
 	struct router router = {probe_route, &k, 4, 1};
 	struct mixture m = {.k = 2, .d = 1, .expert = expert, .router = &router, .policy = policy_of("top-1"), .cfg = 2.5};
 	float x[N], v[N], one;
@@ -464,12 +467,15 @@ static void texts_guide(void **state)
 		text[i] = i * 3 % ROWS;
 		negative[i] = i % 2 ? 4 : 1;
 	}
-	for (int masked = 0; masked < 2; masked++) {
-		struct texts texts = {features, masked ? mask : NULL, ROWS};
-		struct mixer *mixer = mixer_new(&m, N, &e);
+	for (int given = 0; given < 4; given++) {
+		int masked = given & 1, pools = given >> 1;
+		struct texts texts = {features, masked ? mask : NULL, ROWS, pools ? pooled : NULL};
+		struct mixer *mixer;
 		struct mixture_call c = {.n = N, .x = x, .texts = &texts, .text = text, .negative = negative};
 		struct mixture_stats stats;
 
+		expert[0].pooled_width = expert[1].pooled_width = pools ? 3 : 0;
+		mixer = mixer_new(&m, N, &e);
 		mixture_stats_init(&stats, 2, 1);
 		calls[0] = calls[1] = 0;
 		assert_int_equal(mixer_velocity(mixer, v, &c, &stats, &e), 0);
@@ -480,7 +486,8 @@ static void texts_guide(void **state)
 
 			for (int side = 0; side < 2; side++)
 				for (int j = 0, r = side ? negative[i] : text[i]; j < 4; j++)
-					u[side] += features[4 * r + j] + (masked && j < 2 ? 100 * mask[2 * r + j] : 0);
+					u[side] += features[4 * r + j] + (masked && j < 2 ? 100 * mask[2 * r + j] : 0) +
+					           (pools && j < 3 ? 7 * pooled[3 * r + j] : 0);
 			assert_true(v[i] == (float)(u[1] + 2.5 * (u[0] - u[1])));
 			c = (struct mixture_call){.n = 1, .x = x + i, .texts = &texts, .text = text + i, .negative = negative + i};
 			assert_int_equal(mixer_velocity(mixer, &one, &c, NULL, &e), 0);
@@ -507,7 +514,7 @@ static void noise_of_torch(void **state)
 {
 	static const int64_t index[5] = {1, 3, 0, 2, 2};
 	static const uint64_t seed[5] = {7, 7, 7, 8, 7};
-	struct expert expert = {still_run, NULL, 5, 0, 1, 0, 0};
+	struct expert expert = {still_run, NULL, 5, 0, 1, 0, 0, 0};
 	struct mixture m = {.k = 1, .d = 16, .expert = &expert, .policy = policy_of("expert:0"), .cfg = 1};
 	struct sampler sm = {.mixture = &m, .solver = {SOLVER_EULER, 1, 1, 0}, .batch = 5, .torch = 1};
 	float x[5 * 16], want[2][4 * 16];

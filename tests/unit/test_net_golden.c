@@ -1,4 +1,5 @@
-/* net: DiT, router, Paris expert, PixArt and U-Nets, forward and backward, against PyTorch's numbers of tests/golden/net.py. */
+/* net: DiT, router, Paris expert, PixArt and U-Nets, forward and backward, against PyTorch's numbers of tests/golden/net.py; SD3 against those of
+ * diffusers by tests/golden/mmdit.py, also with the weights under diffusers' names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/safetensors.h"
+#include "net/model.h"
 #include "net/net.h"
 #include "net/rename.h"
 
@@ -35,7 +37,7 @@ struct run {
 	struct params params;
 	struct net_input input;
 	struct tensor *x, *y, *dy;
-	void *values, *grads, *in, *t, *text, *mask, *micro, *cotangent;
+	void *values, *grads, *in, *t, *text, *mask, *micro, *pooled, *cotangent;
 };
 
 static double at(const void *data, enum dtype real, int64_t i)
@@ -193,6 +195,7 @@ static void run_golden(struct run *r, const struct golden *g, enum dtype real, i
 	r->text = bind_some(r, r->input.text, "text");
 	r->mask = bind_some(r, r->input.mask, "mask");
 	r->micro = bind_some(r, r->input.micro, "micro");
+	r->pooled = bind_some(r, r->input.pooled, "pooled");
 	tape_bind(r->tape, r->dy, r->cotangent);
 	if (r->input.label)
 		tape_bind(r->tape, r->input.label, (void *)need(g, "", "label")->data);
@@ -212,6 +215,7 @@ static void run_release(struct run *r)
 	mem_free(r->text);
 	mem_free(r->mask);
 	mem_free(r->micro);
+	mem_free(r->pooled);
 	mem_free(r->cotangent);
 }
 
@@ -318,6 +322,55 @@ static void check(void **state)
 	st_free(g.file);
 }
 
+/* The golden's weights under diffusers' names, which follow "v/". Release with st_free; borrows g->file. */
+static struct safetensors *under_diffusers_names(const struct golden *g)
+{
+	struct st_tensor *v = mem_zalloc((size_t)st_tensors(g->file), sizeof *v);
+	struct safetensors *s;
+	int n = 0;
+
+	for (int i = 0; i < st_tensors(g->file); i++) {
+		v[n] = *st_get(g->file, i);
+		if (strncmp(v[n].name, "v/", 2))
+			continue;
+		v[n++].name += 2;
+	}
+	s = st_of(v, n, "diffusers' names", NULL, NULL);
+	mem_free(v);
+	return s;
+}
+
+/* Weights under diffusers' names are those under the original names. */
+static void diffusers_names(void **state)
+{
+	struct golden g;
+	struct params p = {0};
+	struct safetensors *s;
+	struct err e = {0};
+	float *got, *want;
+
+	open_golden(&g, *state);
+	net_params(&g.config, &p);
+	s = under_diffusers_names(&g);
+	if (model_match_weights(s, "here", &p, &e))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < p.n; i++) {
+		const struct st_tensor *t = need(&g, "w/", p.v[i].name);
+
+		got = mem_zalloc((size_t)p.v[i].count, sizeof *got);
+		want = mem_zalloc((size_t)p.v[i].count, sizeof *want);
+		model_read_weight(s, &p.v[i], got);
+		st_to_f32(want, t);
+		if (memcmp(got, want, (size_t)p.v[i].count * sizeof *got))
+			fail_msg("%s: %s differs under diffusers' names", g.name, p.v[i].name);
+		mem_free(got);
+		mem_free(want);
+	}
+	st_free(s);
+	params_release(&p);
+	st_free(g.file);
+}
+
 /* The initial position table equals numpy's within the last two bits. */
 static void positions(void **state)
 {
@@ -352,6 +405,7 @@ static void positions(void **state)
 /* clang-format off */
 #define GOLDEN_TRAINED(n) {n, check, NULL, NULL, n} /* with trained positions, or without positions */
 #define GOLDEN(n) {n, check, NULL, NULL, n}, {"positions of " n, positions, NULL, NULL, n}
+#define GOLDEN_DIFFUSERS(n) GOLDEN(n), {"diffusers' names of " n, diffusers_names, NULL, NULL, n}
 /* clang-format on */
 
 int main(void)
@@ -369,7 +423,9 @@ int main(void)
 	                                   GOLDEN_TRAINED("unet"),
 	                                   GOLDEN_TRAINED("unet1"),
 	                                   GOLDEN_TRAINED("unet-text"),
-	                                   GOLDEN_TRAINED("unet-text1")};
+	                                   GOLDEN_TRAINED("unet-text1"),
+	                                   GOLDEN_DIFFUSERS("sd3"),
+	                                   GOLDEN_DIFFUSERS("sd35")};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

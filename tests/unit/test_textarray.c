@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
-#include "data/dataset.h"
+#include "data/texthalves.h"
 #include "data/textarray.h"
 #include "tests/unit/scratch.h"
 
@@ -131,7 +131,7 @@ static void of_a_training(void **s)
 
 	(void)s;
 	bytes = file_load(path, 1 << 20, &len, &e);
-	text = dataset_text(bytes, len, path, 2, &rows, &width, &e); /* three would be too many */
+	text = texthalves_tokens(bytes, len, path, 2, &rows, &width, &e); /* three would be too many */
 	assert_non_null(text);
 	assert_int_equal(rows, 2);
 	assert_int_equal(width, WIDTH);

@@ -78,11 +78,11 @@ static int tear_down(void **state)
 }
 
 /* Requests in which every option is used at least once: each kind of network, a length in steps and in epochs, names that are resolved. */
-enum { EXPERT, ROUTER, READER, UNET, NAMED, TAUGHT, REQUESTS };
+enum { EXPERT, ROUTER, READER, UNET, NAMED, TAUGHT, POOLED, REQUESTS };
 
 static struct train_options request(int which)
 {
-	const struct net_def *const kinds[] = {&net_dit, &net_router, &net_pixart, &net_unet, &net_dit, &net_router};
+	const struct net_def *const kinds[] = {&net_dit, &net_router, &net_pixart, &net_unet, &net_dit, &net_router, &net_sd3};
 	struct train_options o = tiny_run(kinds[which], shards, "out");
 
 	o.class_dropout = .1;
@@ -93,6 +93,10 @@ static struct train_options request(int which)
 	if (which == READER) {
 		o.null_text = text[0];
 		o.net.text_tokens = 4;
+	}
+	if (which == POOLED) {
+		net_preset("sd3-nano/2", &o.net, NULL);
+		o.null_text = o.null_pooled = text[0];
 	}
 	if (which == UNET)
 		net_preset("unet-nano", &o.net, NULL);
@@ -129,7 +133,7 @@ static const char *another_text(const struct option *o)
 		return model;
 	if (o->field == offsetof(struct train_options, init_from))
 		return weights;
-	if (o->field == offsetof(struct train_options, null_text))
+	if (o->field == offsetof(struct train_options, null_text) || o->field == offsetof(struct train_options, null_pooled))
 		return text[1];
 	if (o->field == offsetof(struct train_options, experts))
 		return experts[1];
@@ -269,8 +273,8 @@ static void a_command_repeats_the_stamp(void **state)
 	for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
 		for (const struct option *o = tables[t]; !option_is_end(o); o++)
 			for (int i = 0; i < REQUESTS; i++) {
-				static const char *const presets[REQUESTS] = {"dit-nano/2", "dit-nano/2", "pixart-nano/2",
-				                                              "unet-nano",  NULL,         "dit-nano/2"};
+				static const char *const presets[REQUESTS] = {"dit-nano/2", "dit-nano/2", "pixart-nano/2", "unet-nano",
+				                                              NULL,         "dit-nano/2", "sd3-nano/2"};
 				struct train_options r = request(i);
 
 				if (option_is_group(o) || !o->name || o->stamp == STAMP_NOT || !presets[i])
@@ -279,7 +283,7 @@ static void a_command_repeats_the_stamp(void **state)
 					continue;
 				assert_int_equal(net_preset(presets[i], &r.net, NULL), 0); /* the shape of request() is none that options give */
 				change(o, &r);
-				r.null_text = NULL;
+				r.null_text = r.null_pooled = NULL;
 				all++;
 				repeated += repeats(r, o->name);
 			}

@@ -366,6 +366,7 @@ int dedup_make(const struct dedup_request *r, struct dedup_report *report, struc
 	if (request.distance < 0)
 		request.distance = dedup_distances[request.hash];
 	rc = make(&w, e);
+	claim_drop((const char *const[]){r->out, r->report}, 2);
 	for (int64_t i = 0; i < w.n; i++)
 		mem_free(w.item[i].key);
 	mem_free(w.item);

@@ -446,6 +446,7 @@ int select_make(const struct select_request *r, struct select_report *report, st
 	if (!w.condition)
 		return -1;
 	rc = make(&w, e);
+	claim_drop((const char *const[]){r->out, r->report, r->chart}, 3);
 	if (!report->condition)
 		condition_free(w.condition);
 	selecting_release(&w);

@@ -15,7 +15,7 @@
 # With LAUNCH=slurm training runs as jobs of a Slurm cluster, one index of an array for each expert, and make waits for them: give -j, so that the
 # router and the monolith are submitted beside the experts. SLURM_FLAGS are options of sbatch. ddm-slurm(7).
 #
-# Targets, each with what it needs: samples clusters shards experts router monolith sample evaluate report
+# Targets, each with what it needs: samples clusters shards apart experts router monolith sample evaluate report
 ifndef DDM_MK
 DDM_MK := 1
 
@@ -54,6 +54,10 @@ ROUTER_FLAGS ?= --steps 1000
 # Empty, or a table of ddm-info --pin, as `ddm-info --pin samples.tar run/shards >pins.tsv` writes it: nothing is trained, drawn or measured unless
 # everything in it is still the same. Under version control it says which data the experiment is about.
 PIN ?=
+
+# Empty, or options of ddm-dedup, as --distance 8: nothing is measured while a training picture is near a held-out one, of which it may be a copy.
+# near.tsv beside the assignment says which. `make apart` looks at any time.
+NEAR ?=
 
 # Empty: training runs here. slurm: as jobs, of which SLURM_AT_ONCE experts at a time (empty: as many as the cluster takes); what they need stands in
 # SLURM_FLAGS, as --partition=gpu --gpus=1 --time=4:00:00. Batches are cut into the parts that a card's memory needs.
@@ -118,6 +122,12 @@ $(PARTITION)/assign.tsv: $(SAMPLES)
 
 $(SHARDS): $(PARTITION)/assign.tsv
 	$(ddm)shard -a $< --holdout $(HOLDOUT) $(SHARD_FLAGS) -o $(@D) $(SAMPLES)
+
+apart: $(PARTITION)/assign.tsv
+	$(ddm)dedup --check --clusters $< --table $(NEAR) -o $(PARTITION)/near.tsv $(SAMPLES)
+ifneq ($(NEAR),)
+$(EVALUATIONS): | apart
+endif
 
 # --plan prints steps and GFLOP per image of the monolith, then of the router. The experts get less training by the router's share.
 expert_epochs = { $(ddm)train --cluster all $(NET) --epochs $(EPOCHS) --batch $(BATCH) --no-verify --plan -o $(RUN)/monolith/expert_0 $(PARTITION)/shards \
@@ -216,5 +226,5 @@ $(RUN)/report.html: export DDM_SETTINGS = $(settings)
 $(RUN)/report.html: $(RUN)/report.tsv $(RUN)/samples.png
 	$(ddm)html --settings "$$DDM_SETTINGS" -p $(PARTITION) -o $@ $(RUN)
 
-.PHONY: samples clusters shards experts router monolith conditioned sample evaluate report
+.PHONY: samples clusters shards apart experts router monolith conditioned sample evaluate report
 endif

@@ -104,6 +104,21 @@ head -n 20 assign.tsv | sed '/^#stamp/d; s/^#//' >some.tsv
 check_exit 65 "a table without some samples" ddm-dedup -q --clusters some.tsv --table -o e.tsv apart copies
 check_err "one is named" '--clusters some.tsv: no row for the sample'
 
+# A recipe
+ddm-ingest -q -o samples.tar apart copies || exit 1
+recipe() { make -s -f "$SRC/share/recipes/ddm.mk" BIN="$B" RUN=r SAMPLES=samples.tar K=2 HOLDOUT=.3 "$@"; }
+check_exit_any 2 "a recipe looks" recipe apart
+check_err "and stops" 'training samples are near [0-9]+ held-out ones'
+check "its table is there" ddm-check r/near.tsv
+check_exit_any 2 "each time" recipe apart
+check "and goes on when nothing is near" sh -c "rm r/near.tsv && make -s -f '$SRC/share/recipes/ddm.mk' BIN='$B' RUN=r SAMPLES=apart.tar K=2 HOLDOUT=.3 NEAR='--distance 4' \
+	PARTITION=q apart"
+recipe -n NEAR='--distance 8' evaluate 2>/dev/null >plan
+[ "$(grep -n 'dedup --check --clusters r/assign.tsv --table --distance 8' plan | cut -d : -f 1 | head -n 1)" -lt "$(grep -n 'ddm-eval-fid' plan | cut -d : -f 1 | head -n 1)" ]
+tap_result $? "with NEAR before anything is measured"
+recipe -n evaluate 2>/dev/null >plan
+check_out "without it not at all" 0 sh -c 'grep -c ddm-dedup plan || :'
+
 # Features: (N, 2) in the order of the samples; directions in the plane
 npy() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"; }
 mkdir four && for i in 1 2 3 4; do cp "apart/$(ls apart | sed -n ${i}p)" four/p$i.png; done

@@ -144,7 +144,7 @@ int media_versions(struct str *out, struct err *e);
 struct job {
 	char *key;            /* of a picture; of a video or graph, the part before "@FRAME" (of a graph, for its first seed) */
 	char *path;           /* NULL for a graph */
-	char *below;          /* the path below the operand that is a folder; as given if it was given or listed */
+	char *below;          /* the path below the operand; if it was given or listed itself, without leading "/", "./" and "../" */
 	enum media_kind kind; /* MEDIA_NONE for a file: bad, for the reason in `why` */
 	char *why;
 	const char *graph, *name; /* text and name of a graph; borrowed from the operands and from job_list.names */

@@ -20,8 +20,8 @@ uint64_t yuv_bytes(int width, int height, int shift_x, int shift_y);
 
 /* The largest centred square of the rectangle w x h at (x, y), resized to size x size RGB. Each plane is resized and the result converted, not the
  * other way round: both steps are linear, so only rounding differs, and the cost is that of the small picture. Place and side of the square are
- * rounded down to whole chroma pixels. Chroma lies in the middle of its luma pixels, which is off by a quarter of a chroma pixel for most video: use this where
- * the picture gets smaller. ERR_NOMEM. Free *out with picture_release. */
+ * rounded down to whole chroma pixels. Chroma is taken to lie in the middle of its luma pixels, which is off by a quarter of a chroma pixel for most
+ * video: use this where the picture gets smaller. ERR_NOMEM. Free *out with picture_release. */
 int yuv_square(struct picture *out, const struct yuv *in, int x, int y, int w, int h, int size, enum resize_filter filter, struct err *e);
 
 #endif

@@ -207,6 +207,12 @@ for size in 8 16 17 32; do
 	check "planes, size $size" ddm-ingest --clips 2 --fps 25 --size $size -o red$size.tar red.y4m
 	check_out "red" "0 254 " sh -c "tar xOf red$size.tar red@000000.npy | tail -c +129 | od -An -v -tu1 -w1 | sort -un | tr -d ' ' | tr '\n' ' '"
 done
+# The size of the frames changes after 8 of 16.
+check "a video of two sizes" ddm-ingest --clips 3 --fps 10 --scene none --duplicates -o sizes.tar "$SRC/tests/golden/clip_sizes.ts"
+check_out "no clip holds both" "0,64 3,64 8,48 11,48 " sh -c \
+	'tar tf sizes.tar | grep json | while read -r m; do n=${m##*@}; echo $((1${n%.json} - 1000000)),$(tar xOf sizes.tar "$m" | jq .width); done | tr "\n" " "'
+check_out "the source's name is relative" "${SRC#/}/tests/golden/clip_sizes.ts" sh -c \
+	'tar xOf sizes.tar "$(tar tf sizes.tar | head -1)" | jq -r .source'
 check_exit 65 "more frames than memory" ddm-ingest --clips 4000 --fps 1000 --max-memory 128M -o big.tar bars.y4m
 check_err "says what to do" 'bars.y4m: 4000 frames of 128x96 pixels take 140 MiB, more than 32 MiB, a quarter of --max-memory; .*--crop none'
 check_stdout "clips" ddm-ingest --clips 2 --fps 50 --duplicates ramp.y4m

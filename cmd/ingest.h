@@ -46,6 +46,7 @@ struct decode_limits {
 	int bare;           /* 1: no filter of system calls */
 	int alone;          /* 1: no other decoder runs, so take the whole budget at once */
 	int64_t size;       /* side to which the parent resizes frames, for the estimate of memory; 0: not resized */
+	int planes;         /* 1: send planes of video that is at least twice as large as `size`, because they are resized sooner */
 	struct budget *budget;
 };
 
@@ -59,16 +60,22 @@ struct frame_facts {
 	int64_t time, length;    /* presentation time since the beginning of the file, and how long the frame is shown; nanoseconds. Of glimpses: 0 */
 	uint64_t first, targets; /* for clips, of FRAME_PIXELS: the targets at which the frame is shown */
 	uint64_t segment;        /* the same: number of gaps in time before the frame */
+	uint32_t planes;         /* 1: three planes (file/yuv.h); 0: RGB */
+	uint32_t shift_x, shift_y, full; /* of planes, as in struct yuv */
+	int32_t matrix[4];
+	uint32_t width, height;
 };
 
-/* The header of each message of a decoder. `size` bytes follow: of FRAME_PIXELS and FRAME_GLIMPSE the pixels (height, width, 3), of FRAME_ERROR a
- * text, else none. */
+/* The header of each message of a decoder. `size` bytes follow: of FRAME_PIXELS and FRAME_GLIMPSE the pixels (height, width, 3) or the planes, of
+ * FRAME_ERROR a text, else none. */
 struct frame_head {
-	uint32_t magic; /* FRAME_MAGIC */
-	uint32_t width, height, zero;
-	struct frame_facts facts;
+	uint64_t magic; /* FRAME_MAGIC */
 	uint64_t size;
+	struct frame_facts facts;
 };
+
+/* Bytes of the pixels of a frame. */
+uint64_t frame_size(const struct frame_facts *f);
 
 #define FRAME_MAGIC 0x324d5244u
 
@@ -94,7 +101,8 @@ struct decoder {
 int decoder_open_file(struct decoder *d, int fd, const char *name, const struct decode_limits *l, struct err *e);
 int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *name, const struct decode_limits *l, struct err *e);
 
-/* Read the next frame: 1, with the picture in *p (caller frees with picture_release) and what is known of it in *f; 0 at the end; -1 on error.
+/* Read the next frame: 1, with the picture in *p (caller frees with picture_release), of planes with their bytes in one row and one channel, and what
+ * is known of it in *f; 0 at the end; -1 on error.
  * ERR_DATA: the decoder reports damage, crashes, sends nothing for `timeout` or sends an invalid message. A decoder that another process
  * or the kernel's out-of-memory killer kills is restarted and continues with the same frame; the second time is ERR_UNAVAILABLE. A decoder that fails
  * with less than the whole budget is restarted with the whole budget when no other decoder runs, so the result does not depend on the number of
@@ -121,9 +129,9 @@ int sandbox_enter(uint64_t memory, int bare, struct err *e);
 /* 1 if graphs may use the FFmpeg filter of this name. */
 int filter_allowed(const char *name);
 
-/* Decode the file on descriptor 3, or render a graph. Each frame is passed to put as RGB pixels (height, width, 3). If put returns non-zero, decoding
- * stops and the call returns 0. */
-typedef int frame_put(void *arg, const struct frame_facts *f, const uint8_t *rgb, int width, int height);
+/* Decode the file on descriptor 3, or render a graph. Each frame is passed to put as RGB pixels (height, width, 3), or as the three planes that
+ * f says. If put returns non-zero, decoding stops and the call returns 0. */
+typedef int frame_put(void *arg, const struct frame_facts *f, const uint8_t *pixels);
 int media_decode(const struct decode_limits *l, frame_put *put, void *arg, struct err *e);
 int media_render(const char *graph, const struct decode_limits *l, frame_put *put, void *arg, struct err *e);
 
@@ -136,7 +144,7 @@ int media_versions(struct str *out, struct err *e);
 struct job {
 	char *key;            /* of a picture; of a video or graph, the part before "@FRAME" (of a graph, for its first seed) */
 	char *path;           /* NULL for a graph */
-	char *below;          /* the path below the operand that is a folder; as given if it was given or listed */
+	char *below;          /* the path below the operand; if it was given or listed itself, without leading "/", "./" and "../" */
 	enum media_kind kind; /* MEDIA_NONE for a file: bad, for the reason in `why` */
 	char *why;
 	const char *graph, *name; /* text and name of a graph; borrowed from the operands and from job_list.names */
@@ -289,6 +297,11 @@ void job_work(struct result *r, const struct job *j, const struct work_options *
 
 /* Resize p in place as --size says. */
 int picture_fit(struct picture *p, const struct work_options *o, struct err *e);
+/* The same of the rectangle w x h at (x, y) of a frame that the decoder sent. *to is new, unless it is `from`, which is then replaced. */
+int frame_fit(struct picture *to, struct picture *from, const struct frame_facts *f, int x, int y, int w, int h, const struct work_options *o,
+              struct err *e);
+/* Whether the pictures are resized by a filter that frame_fit applies to planes as well. */
+int fits_planes(const struct work_options *o);
 
 /* A job whose samples are made one by one. */
 struct work {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cmd/ingest.h"
+#include "file/yuv.h"
 
 /* The smallest share of a decoder, of which two thirds are for the process. FFmpeg's libraries have 31 MB of private data before they decode
  * anything, and a 1280x720 video in H.264 adds 11 MB (VmData with libavcodec 59). */
@@ -118,6 +119,11 @@ static uint64_t still_bytes(const struct still_facts *f, int64_t size)
 uint64_t frame_bytes(uint64_t width, uint64_t height, int64_t size)
 {
 	return size ? 3 * width * height + fit_bytes(width, height, size) : 2 * 3 * width * height;
+}
+
+uint64_t frame_size(const struct frame_facts *f)
+{
+	return f->planes ? yuv_bytes((int)f->width, (int)f->height, (int)f->shift_x, (int)f->shift_y) : (uint64_t)f->width * f->height * 3;
 }
 
 int still_budget(struct budget *b, const void *data, size_t len, const char *name, const struct work_options *o, uint64_t *bytes, struct err *e)

@@ -91,7 +91,7 @@ int media_versions(struct str *out, struct err *e)
 static int start(struct decoder *d, struct err *e)
 {
 	size_t n = (size_t)d->items;
-	char **argv = mem_zalloc(n + 9, sizeof *argv);
+	char **argv = mem_zalloc(n + 10, sizeof *argv);
 	int fd[2], rc;
 
 	d->item = d->next_index = d->glimpses = d->next_target = 0;
@@ -107,8 +107,9 @@ static int start(struct decoder *d, struct err *e)
 	argv[5] = str_new("%lld", (long long)budget_process(d->granted));
 	argv[6] = mem_strdup(d->limits.clips ? "1" : "0");
 	argv[7] = mem_strdup(d->limits.glimpses ? "1" : "0");
+	argv[8] = str_new("%lld", d->limits.planes ? (long long)d->limits.size : 0);
 	for (size_t i = 0; i < n; i++)
-		argv[8 + i] = d->graphs[i];
+		argv[9 + i] = d->graphs[i];
 	/* spawn() makes descriptor 3 the decoder's input, so the pipe must not have that number. */
 	if (fd[1] <= DECODER_MEDIA_FD) {
 		int up = fcntl(fd[1], F_DUPFD_CLOEXEC, DECODER_MEDIA_FD + 1);
@@ -116,13 +117,14 @@ static int start(struct decoder *d, struct err *e)
 		close(fd[1]);
 		fd[1] = up;
 	}
+	fcntl(fd[1], F_SETPIPE_SZ, 1 << 20); /* fewer waits, where it is allowed */
 	rc = spawn(&d->pid, fd[1], d->media, argv, e);
 	close(fd[1]);
 	if (rc)
 		close(fd[0]);
 	else
 		d->fd = fd[0];
-	for (int i = 2; i < 8; i++)
+	for (int i = 2; i < 9; i++)
 		mem_free(argv[i]);
 	mem_free(argv);
 	return rc;
@@ -262,11 +264,23 @@ static int facts_are_sane(const struct decoder *d, const struct frame_facts *f)
 	       f->first < INT64_MAX && f->targets > 0 && f->targets <= most && (!l->frames || f->first + f->targets <= (uint64_t)l->frames);
 }
 
+/* Whether planes, or RGB without planes' facts, are as they must be. */
+static int planes_are_sane(const struct decoder *d, const struct frame_facts *f)
+{
+	int small = f->planes <= 1 && f->shift_x <= 1 && f->shift_y <= 1 && f->full <= 1;
+
+	for (int i = 0; i < 4; i++)
+		small = small && f->matrix[i] >= -(1 << 20) && f->matrix[i] <= 1 << 20;
+	return small && (!f->planes || (d->limits.planes && f->kind == FRAME_PIXELS && frame_size(f) <= INT32_MAX));
+}
+
 /* Whether the header of a frame has a possible size and possible facts. */
 static int frame_is_sane(const struct decoder *d, const struct frame_head *h)
 {
-	return h->width >= 1 && h->height >= 1 && h->width <= INT32_MAX && h->height <= INT32_MAX &&
-	       (int64_t)h->width * h->height <= d->limits.max_pixels && h->size == (uint64_t)h->width * h->height * 3 && facts_are_sane(d, &h->facts);
+	const struct frame_facts *f = &h->facts;
+
+	return f->width >= 1 && f->height >= 1 && f->width <= INT32_MAX && f->height <= INT32_MAX &&
+	       (int64_t)f->width * f->height <= d->limits.max_pixels && planes_are_sane(d, f) && h->size == frame_size(f) && facts_are_sane(d, f);
 }
 
 /* Expect what comes after this frame. */
@@ -284,6 +298,7 @@ static int frame_next(struct decoder *d, struct picture *p, struct frame_facts *
 {
 	double last_byte = clock_seconds();
 	struct frame_head h;
+	uint32_t w, height;
 
 	for (;;) {
 		if (receive(d, &h, sizeof h, &last_byte, stop, e))
@@ -303,11 +318,13 @@ static int frame_next(struct decoder *d, struct picture *p, struct frame_facts *
 	}
 	if (!frame_is_sane(d, &h))
 		return nonsense(d, e);
-	if (d->granted && frame_bytes(h.width, h.height, d->limits.size) > budget_frame(d->granted))
-		return err_set(e, ERR_DATA, "%s: %ux%u pixels take %llu MiB to store, more than %llu MiB, a quarter of --max-memory", d->name,
-		               h.width, h.height, (unsigned long long)(frame_bytes(h.width, h.height, d->limits.size) >> 20),
+	w = h.facts.width;
+	height = h.facts.height;
+	if (d->granted && frame_bytes(w, height, d->limits.size) > budget_frame(d->granted))
+		return err_set(e, ERR_DATA, "%s: %ux%u pixels take %llu MiB to store, more than %llu MiB, a quarter of --max-memory", d->name, w,
+		               height, (unsigned long long)(frame_bytes(w, height, d->limits.size) >> 20),
 		               (unsigned long long)(budget_frame(d->granted) >> 20));
-	if (picture_alloc(p, (int)h.width, (int)h.height, 3, e))
+	if (h.facts.planes ? picture_alloc(p, (int)h.size, 1, 1, e) : picture_alloc(p, (int)w, (int)height, 3, e))
 		return -1;
 	if (receive(d, p->pixels, h.size, &last_byte, stop, e)) {
 		picture_release(p);

@@ -101,27 +101,15 @@ struct fitted {
 	struct err *errors;
 };
 
-static int picture_crop(struct picture *to, const struct picture *from, int x, int y, int w, int h, struct err *e)
-{
-	if (picture_alloc(to, w, h, from->channels, e))
-		return -1;
-	for (int row = 0; row < h; row++)
-		memcpy(to->pixels + (size_t)row * w * from->channels, from->pixels + ((size_t)(y + row) * from->width + x) * from->channels,
-		       (size_t)w * from->channels);
-	return 0;
-}
-
 static void fit_task(void *arg, int64_t i, int worker)
 {
 	struct fitted *f = arg;
 	const struct clip *c = f->clip;
-	const struct picture *from = &c->frames[i]->p;
 
 	(void)worker;
 	if (!c->bars.width || (i && c->frames[i] == c->frames[i - 1]))
 		return;
-	if (picture_crop(&f->p[i], from, c->x, c->y, c->width, c->height, &f->errors[i]) || picture_fit(&f->p[i], f->source->options, &f->errors[i]))
-		return;
+	frame_fit(&f->p[i], &c->frames[i]->p, &c->frames[i]->f, c->x, c->y, c->width, c->height, f->source->options, &f->errors[i]);
 }
 
 /* planes = (n, 3, h, w) of the frames' pixels. */
@@ -171,8 +159,8 @@ int clip_make(struct item *it, const struct clip_source *s, struct clip *c, stru
 
 	f.p = mem_zalloc((size_t)c->n, sizeof *f.p);
 	f.errors = mem_zalloc((size_t)c->n, sizeof *f.errors);
-	c->width = c->frames[0]->width;
-	c->height = c->frames[0]->height;
+	c->width = (int)c->frames[0]->f.width;
+	c->height = (int)c->frames[0]->f.height;
 	if (c->bars.width)
 		letterbox_content(&c->bars, &c->x, &c->y, &c->width, &c->height);
 	pool_run(s->options->pool, c->n, fit_task, &f);

@@ -26,9 +26,8 @@ struct clipper {
 	uint64_t next_target; /* of the run; targets before `from` are left out, as --stride says */
 	uint64_t from;
 	struct frame_facts last; /* of the frame placed last; kind 0: none in this shot */
-	int last_width, last_height;
-	struct letterbox bars; /* of the shot */
-	int64_t origin;        /* time of target 0 */
+	struct letterbox bars;   /* of the shot */
+	int64_t origin;          /* time of target 0 */
 	int64_t shots, shot_targets, shot_clips;
 	uint64_t last_first; /* index of the first frame of the last clip, plus 1 */
 
@@ -131,6 +130,14 @@ static int jump_passed(struct clipper *c, uint64_t index)
 	return n > 0;
 }
 
+/* Find the bars of a frame, in its luma if it has planes. */
+static void bars_add(struct clipper *c, const struct clip_frame *f)
+{
+	struct picture luma = {(int)f->f.width, (int)f->f.height, 1, f->p.pixels};
+
+	letterbox_add(&c->bars, f->f.planes ? &luma : &f->p, f->f.planes && !f->f.full);
+}
+
 /* Begin to place a frame: end the shot if the frame does not go on from the one before. */
 static void frame_begin(struct clipper *c, struct clip_frame *f)
 {
@@ -142,8 +149,8 @@ static void frame_begin(struct clipper *c, struct clip_frame *f)
 		c->last_first = 0;
 		c->shots = 0;
 	}
-	goes_on = c->last.kind && !jump && f->f.segment == c->last.segment && f->f.first == c->next_target && f->width == c->last_width &&
-	          f->height == c->last_height;
+	goes_on = c->last.kind && !jump && f->f.segment == c->last.segment && f->f.first == c->next_target && f->f.width == c->last.width &&
+	          f->f.height == c->last.height;
 	if (!goes_on) {
 		shot_end(c);
 		c->from = f->f.first;
@@ -152,10 +159,8 @@ static void frame_begin(struct clipper *c, struct clip_frame *f)
 		c->origin = f->f.time;
 	c->next_target = f->f.first;
 	c->last = f->f;
-	c->last_width = f->width;
-	c->last_height = f->height;
 	if (is_cropped(c))
-		letterbox_add(&c->bars, &f->p);
+		bars_add(c, f);
 }
 
 /* The run holds F frames: make it the clip `ready`, and go on `stride` targets later. 0 if the clip before begins with the same frame. */
@@ -235,11 +240,11 @@ static void found_take(struct clipper *c, const struct scene_found *found)
 /* Bytes of the frames of a clip, with those that are looked ahead at. */
 static uint64_t clip_bytes(const struct clipper *c, const struct picture *p)
 {
-	return 3 * (uint64_t)p->width * (uint64_t)p->height * (uint64_t)(c->source.options->clip.frames + 4);
+	return (uint64_t)p->width * (uint64_t)p->height * (uint64_t)p->channels * (uint64_t)(c->source.options->clip.frames + 4);
 }
 
 /* Refuse frames of which a clip would not fit into the memory for frames. */
-static int room_check(const struct clipper *c, const struct picture *p, struct err *e)
+static int room_check(const struct clipper *c, const struct picture *p, const struct frame_facts *f, struct err *e)
 {
 	const struct budget *b = c->source.options->budget;
 	uint64_t need = clip_bytes(c, p), most = budget_frame(b->total);
@@ -249,8 +254,8 @@ static int room_check(const struct clipper *c, const struct picture *p, struct e
 	return err_set(e, ERR_DATA,
 	               "%s: %lld frames of %dx%d pixels take %llu MiB, more than %llu MiB, a quarter of --max-memory; "
 	               "raise it, or give fewer --clips%s",
-	               c->source.job->path ? c->source.job->path : c->source.job->name, (long long)c->source.options->clip.frames, p->width,
-	               p->height, (unsigned long long)(need >> 20), (unsigned long long)(most >> 20),
+	               c->source.job->path ? c->source.job->path : c->source.job->name, (long long)c->source.options->clip.frames, (int)f->width,
+	               (int)f->height, (unsigned long long)(need >> 20), (unsigned long long)(most >> 20),
 	               is_cropped(c) ? ", or --size with --crop none, which needs room for resized frames only" : "");
 }
 
@@ -258,7 +263,6 @@ static int room_check(const struct clipper *c, const struct picture *p, struct e
 static int frame_take(struct clipper *c, struct picture *p, const struct frame_facts *facts, struct err *e)
 {
 	struct clip_frame *f;
-	int width = p->width, height = p->height;
 
 	if (facts->kind == FRAME_GLIMPSE) {
 		struct scene_found found;
@@ -269,14 +273,13 @@ static int frame_take(struct clipper *c, struct picture *p, const struct frame_f
 			found_take(c, &found);
 		return rc;
 	}
-	if ((!is_cropped(c) && picture_fit(p, c->source.options, e)) || room_check(c, p, e)) {
+	if ((!is_cropped(c) && frame_fit(p, p, facts, 0, 0, (int)facts->width, (int)facts->height, c->source.options, e)) ||
+	    room_check(c, p, facts, e)) {
 		picture_release(p);
 		return -1;
 	}
 	f = mem_zalloc(1, sizeof *f);
 	f->p = *p;
-	f->width = width;
-	f->height = height;
 	f->f = *facts;
 	f->users = 1;
 	c->queue[c->queued++] = f; /* the decoder sends the frame before the glimpse of the next one, so `settled` moves on */

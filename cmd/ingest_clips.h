@@ -9,8 +9,7 @@
 
 /* A decoded frame that clips may share. */
 struct clip_frame {
-	struct picture p;  /* as decoded; already resized if it is not cropped */
-	int width, height; /* as decoded */
+	struct picture p; /* as decoded; already resized if it is not cropped */
 	struct frame_facts f;
 	int users;
 };

@@ -8,7 +8,7 @@
 #include "core/mem.h"
 #include "file/fileio.h"
 
-enum { GRAPHS_AT = 8 /* the first graph in argv */ };
+enum { GRAPHS_AT = 9 /* the first graph in argv */ };
 
 /* State of a decoder process. */
 struct server {
@@ -17,7 +17,7 @@ struct server {
 
 static int head_write(enum frame_kind kind, uint64_t item, uint64_t index, uint64_t size)
 {
-	struct frame_head head = {.magic = FRAME_MAGIC, .size = size};
+	struct frame_head head = {FRAME_MAGIC, size, {0}};
 
 	head.facts.kind = kind;
 	head.facts.item = item;
@@ -25,13 +25,13 @@ static int head_write(enum frame_kind kind, uint64_t item, uint64_t index, uint6
 	return fd_write(STDOUT_FILENO, &head, sizeof head);
 }
 
-static int frame_write(void *arg, const struct frame_facts *f, const uint8_t *rgb, int width, int height)
+static int frame_write(void *arg, const struct frame_facts *f, const uint8_t *pixels)
 {
 	struct server *s = arg;
-	struct frame_head head = {FRAME_MAGIC, (uint32_t)width, (uint32_t)height, 0, *f, (uint64_t)width * height * 3};
+	struct frame_head head = {FRAME_MAGIC, frame_size(f), *f};
 
 	head.facts.item = s->item;
-	return fd_write(STDOUT_FILENO, &head, sizeof head) || fd_write(STDOUT_FILENO, rgb, head.size);
+	return fd_write(STDOUT_FILENO, &head, sizeof head) || fd_write(STDOUT_FILENO, pixels, head.size);
 }
 
 static int error_write(const struct server *s, const struct err *e)
@@ -62,8 +62,9 @@ static int print_versions(void)
 	return 0;
 }
 
-/* ingest-decoder --serve-frames[-bare] FRAMES FPS MAX_PIXELS MEMORY CLIPS GLIMPSES [GRAPH ...], with the limits of struct decode_limits and of
- * sandbox_enter; without graphs the file is on descriptor DECODER_MEDIA_FD. ingest-decoder --versions prints those of FFmpeg's libraries. */
+/* ingest-decoder --serve-frames[-bare] FRAMES FPS MAX_PIXELS MEMORY CLIPS GLIMPSES PLANES_SIZE [GRAPH ...], with the limits of struct decode_limits
+ * and of sandbox_enter; PLANES_SIZE is `size` if `planes` is set, else 0; without graphs the file is on descriptor DECODER_MEDIA_FD.
+ * ingest-decoder --versions prints those of FFmpeg's libraries. */
 int main(int argc, char **argv)
 {
 	struct decode_limits l = {0};
@@ -77,12 +78,13 @@ int main(int argc, char **argv)
 		return print_versions();
 	if (argc < GRAPHS_AT || (!bare && strcmp(argv[1], DECODER_SERVE)) || parse_i64(argv[2], 0, INT64_MAX, &l.frames) ||
 	    parse_f64(argv[3], 0, 1e6, &l.fps) || parse_i64(argv[4], 1, INT64_MAX, &l.max_pixels) || parse_i64(argv[5], 0, INT64_MAX, &memory) ||
-	    parse_i64(argv[6], 0, 1, &clips) || parse_i64(argv[7], 0, 1, &glimpses)) {
+	    parse_i64(argv[6], 0, 1, &clips) || parse_i64(argv[7], 0, 1, &glimpses) || parse_i64(argv[8], 0, INT32_MAX, &l.size)) {
 		fputs(DECODER_NAME ": a part of ddm-ingest(1), which starts it\n", stderr);
 		return ERR_USAGE;
 	}
 	l.clips = (int)clips;
 	l.glimpses = (int)glimpses;
+	l.planes = l.size > 0;
 	close_range(argc > GRAPHS_AT ? DECODER_MEDIA_FD : DECODER_MEDIA_FD + 1, ~0u, 0);
 	if (sandbox_enter((uint64_t)memory, bare, &e))
 		return error_write(&s, &e);

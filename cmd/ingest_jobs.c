@@ -24,6 +24,14 @@ static struct job *job_add(struct job_list *l)
 	return &l->v[l->n++];
 }
 
+/* The path without leading "/", "./" and "../". */
+static const char *below_of(const char *path)
+{
+	while (*path == '/' || !strncmp(path, "./", 2) || !strncmp(path, "../", 3))
+		path += *path == '/' ? 1 : path[1] == '/' ? 2 : 3;
+	return path;
+}
+
 /* The key of a path: without leading "/", "./" and "../", up to the first dot of the last component. NULL if nothing is left, or if the rest holds
  * control characters or "..". Caller frees with mem_free. */
 static char *key_of(const char *path)
@@ -32,8 +40,7 @@ static char *key_of(const char *path)
 	char *key;
 	size_t n;
 
-	while (*path == '/' || !strncmp(path, "./", 2) || !strncmp(path, "../", 3))
-		path += *path == '/' ? 1 : path[1] == '/' ? 2 : 3;
+	path = below_of(path);
 	base = strrchr(path, '/');
 	base = base ? base + 1 : path;
 	n = (size_t)(base - path) + strcspn(base, ".");
@@ -106,7 +113,7 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 	}
 	j = job_add(l);
 	j->path = mem_strdup(path);
-	j->below = mem_strdup(relative);
+	j->below = mem_strdup(below_of(relative));
 	j->bytes = stat(path, &st) ? 0 : (uint64_t)st.st_size;
 	j->kind = key ? kind : MEDIA_NONE;
 	if (!key)

@@ -29,6 +29,7 @@ void output_release(struct output *o)
 	mem_free(o->rgb);
 	mem_free(o->rotated);
 	mem_free(o->small);
+	mem_free(o->planes);
 	av_frame_free(&o->held);
 }
 
@@ -42,12 +43,22 @@ void output_rate(struct output *o, AVRational unit, AVRational rate)
 		o->grid.length = av_rescale_q(1, av_inv_q(rate), nanosecond);
 }
 
+static int is_full_range(const AVFrame *f)
+{
+	return f->color_range == AVCOL_RANGE_JPEG || f->format == AV_PIX_FMT_YUVJ420P || f->format == AV_PIX_FMT_YUVJ422P ||
+	       f->format == AV_PIX_FMT_YUVJ444P;
+}
+
+static const int *matrix_of(const AVFrame *f)
+{
+	return sws_getCoefficients(f->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : f->colorspace);
+}
+
 /* A context that converts frames to RGB of width x height with their own colour matrix and range. */
 static struct SwsContext *scaler(struct SwsContext *old, const AVFrame *f, int width, int height, int flags, struct err *e)
 {
-	int full = f->color_range == AVCOL_RANGE_JPEG || f->format == AV_PIX_FMT_YUVJ420P || f->format == AV_PIX_FMT_YUVJ422P ||
-	           f->format == AV_PIX_FMT_YUVJ444P;
-	const int *matrix = sws_getCoefficients(f->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : f->colorspace);
+	int full = is_full_range(f);
+	const int *matrix = matrix_of(f);
 	struct SwsContext *s = sws_getCachedContext(old, f->width, f->height, f->format, width, height, AV_PIX_FMT_RGB24, flags, NULL, NULL, NULL);
 
 	if (!s)
@@ -107,16 +118,76 @@ static void turn(struct output *o)
 		}
 }
 
+/* Whether the planes of a frame are sent. Turned frames, those that are not made much smaller, and deep colours are converted here. */
+static int planes_wanted(const struct output *o, const AVFrame *f)
+{
+	static const int formats[] = {AV_PIX_FMT_YUV420P,  AV_PIX_FMT_YUV422P,  AV_PIX_FMT_YUV444P,
+	                              AV_PIX_FMT_YUVJ420P, AV_PIX_FMT_YUVJ422P, AV_PIX_FMT_YUVJ444P};
+	int shorter = f->width < f->height ? f->width : f->height;
+
+	if (!o->limits->planes || o->quarter_turns || shorter / 2 < o->limits->size)
+		return 0;
+	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+		if (f->format == formats[i])
+			return 1;
+	return 0;
+}
+
+/* Pass the planes of a frame to put, without the padding of their rows. */
+static int planes_out(struct output *o, const AVFrame *f, struct frame_facts *facts, struct err *e)
+{
+	const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(f->format);
+	const int *matrix = matrix_of(f);
+	uint8_t *to;
+
+	*facts = (struct frame_facts){facts->kind,
+	                              facts->item,
+	                              facts->index,
+	                              facts->time,
+	                              facts->length,
+	                              facts->first,
+	                              facts->targets,
+	                              facts->segment,
+	                              1,
+	                              d->log2_chroma_w,
+	                              d->log2_chroma_h,
+	                              (uint32_t)is_full_range(f),
+	                              {matrix[0], matrix[1], matrix[2], matrix[3]},
+	                              (uint32_t)f->width,
+	                              (uint32_t)f->height};
+	if (f->width != o->planes_of[0] || f->height != o->planes_of[1] || f->format != o->planes_of[2]) {
+		mem_free(o->planes);
+		o->planes = mem_try(frame_size(facts), 1, "a frame", e);
+		if (!o->planes)
+			return -1;
+		o->planes_of[0] = f->width;
+		o->planes_of[1] = f->height;
+		o->planes_of[2] = f->format;
+	}
+	to = o->planes;
+	for (int i = 0; i < 3; i++) {
+		int w = i ? AV_CEIL_RSHIFT(f->width, d->log2_chroma_w) : f->width, h = i ? AV_CEIL_RSHIFT(f->height, d->log2_chroma_h) : f->height;
+
+		for (int y = 0; y < h; y++, to += w)
+			memcpy(to, f->data[i] + (ptrdiff_t)y * f->linesize[i], (size_t)w);
+	}
+	return o->put(o->arg, facts, o->planes) ? 1 : 0;
+}
+
 /* Convert a frame and pass it to put: 0; 1 if no more frames are wanted; -1 on error. */
-static int frame_out(struct output *o, const AVFrame *f, const struct frame_facts *facts, struct err *e)
+static int frame_out(struct output *o, const AVFrame *f, struct frame_facts *facts, struct err *e)
 {
 	int q = o->quarter_turns;
 
+	if (planes_wanted(o, f))
+		return planes_out(o, f, facts, e);
 	if (scaler_setup(o, f, e) || convert(o->sws, o->rgb, o->width, o->height, f, e))
 		return -1;
 	if (q)
 		turn(o);
-	return o->put(o->arg, facts, q ? o->rotated : o->rgb, q & 1 ? o->height : o->width, q & 1 ? o->width : o->height) ? 1 : 0;
+	facts->width = (uint32_t)(q & 1 ? o->height : o->width);
+	facts->height = (uint32_t)(q & 1 ? o->width : o->height);
+	return o->put(o->arg, facts, q ? o->rotated : o->rgb) ? 1 : 0;
 }
 
 /* Scale a frame down and pass it to put. It is not turned, which does not change the detector's score. */
@@ -136,7 +207,9 @@ static int glimpse_out(struct output *o, const AVFrame *f, struct err *e)
 	o->down = scaler(o->down, f, o->small_width, o->small_height, SMALL_FLAGS, e);
 	if (!o->down || convert(o->down, o->small, o->small_width, o->small_height, f, e))
 		return -1;
-	return o->put(o->arg, &facts, o->small, o->small_width, o->small_height) ? 1 : 0;
+	facts.width = (uint32_t)o->small_width;
+	facts.height = (uint32_t)o->small_height;
+	return o->put(o->arg, &facts, o->small) ? 1 : 0;
 }
 
 static int is_full(const struct output *o, uint64_t n)

@@ -21,6 +21,8 @@ struct output {
 	int width, height;             /* of rgb */
 	int small_of[2];               /* width and height of the frames that `small` was made for */
 	int small_width, small_height;
+	uint8_t *planes;         /* of a frame that is sent so */
+	int planes_of[3];        /* width, height and format of the frames that `planes` was made for */
 	uint64_t index, decoded; /* frames sent; frames added */
 	struct clipgrid grid;    /* for clips */
 	AVFrame *held;           /* for clips: the frame that waits for its end */

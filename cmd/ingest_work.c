@@ -124,6 +124,7 @@ static struct decode_limits limits_for(const struct work_options *o, int64_t fra
 	                              .fps = o->fps,
 	                              .clips = o->clip.frames > 0,
 	                              .glimpses = glimpses,
+	                              .planes = o->clip.frames && fits_planes(o),
 	                              .max_pixels = o->max_pixels,
 	                              .timeout = o->timeout,
 	                              .bare = o->bare,

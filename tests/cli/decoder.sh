@@ -32,7 +32,7 @@ box() { # TYPE: stdin in a box
 decode() {
 	# It writes to a pipe, because it may not write to a file.
 	{
-		${trace:+strace -f -o trace} ingest-decoder --serve-frames 0 0 1000000 $memory 0 0 3<"$1" 2>"$ERR" </dev/null
+		${trace:+strace -f -o trace} ingest-decoder --serve-frames 0 0 1000000 $memory 0 0 0 3<"$1" 2>"$ERR" </dev/null
 		echo $? >rc
 	} | cat >frames
 	RC=$(cat rc)

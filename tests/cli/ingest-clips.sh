@@ -193,6 +193,26 @@ check "resized" ddm-ingest --clips 2 --fps 25 --size 8 -o bars8.tar bars.y4m
 check_out "nothing but content" "200" sh -c 'tar xOf bars8.tar bars@000000.npy | tail -c 384 | od -An -v -tu1 -w1 | sort -un | tr -d " "'
 check "or kept" ddm-ingest --clips 2 --fps 25 --crop none -o barred.tar bars.y4m
 check_out "the whole frame" "[128,96]" fact barred.tar bars@000000 '[.width, .height]'
+# A colour of BT.601: Y 81, U 90, V 240 is red. Resized by half or more as planes, else as RGB, it is the same.
+{
+	printf 'YUV4MPEG2 W32 H32 F25:1 Ip A1:1 C420\n'
+	yes FRAME | head -n 4 | while read -r frame; do
+		echo "$frame"
+		head -c 1024 /dev/zero | tr '\0' '\121'
+		head -c 256 /dev/zero | tr '\0' '\132'
+		head -c 256 /dev/zero | tr '\0' '\360'
+	done
+} >red.y4m
+for size in 8 16 17 32; do
+	check "planes, size $size" ddm-ingest --clips 2 --fps 25 --size $size -o red$size.tar red.y4m
+	check_out "red" "0 254 " sh -c "tar xOf red$size.tar red@000000.npy | tail -c +129 | od -An -v -tu1 -w1 | sort -un | tr -d ' ' | tr '\n' ' '"
+done
+# The size of the frames changes after 8 of 16.
+check "a video of two sizes" ddm-ingest --clips 3 --fps 10 --scene none --duplicates -o sizes.tar "$SRC/tests/golden/clip_sizes.ts"
+check_out "no clip holds both" "0,64 3,64 8,48 11,48 " sh -c \
+	'tar tf sizes.tar | grep json | while read -r m; do n=${m##*@}; echo $((1${n%.json} - 1000000)),$(tar xOf sizes.tar "$m" | jq .width); done | tr "\n" " "'
+check_out "the source's name is relative" "${SRC#/}/tests/golden/clip_sizes.ts" sh -c \
+	'tar xOf sizes.tar "$(tar tf sizes.tar | head -1)" | jq -r .source'
 check_exit 65 "more frames than memory" ddm-ingest --clips 4000 --fps 1000 --max-memory 128M -o big.tar bars.y4m
 check_err "says what to do" 'bars.y4m: 4000 frames of 128x96 pixels take 140 MiB, more than 32 MiB, a quarter of --max-memory; .*--crop none'
 check_stdout "clips" ddm-ingest --clips 2 --fps 50 --duplicates ramp.y4m

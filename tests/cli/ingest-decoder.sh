@@ -99,6 +99,32 @@ RC=$?
 tap_result $? "the run goes on" "exit $RC: $(cat err)"
 check_same "with the same frame" whole.tar again.tar
 
+# The same of clips: what was already sent is not counted twice.
+{
+	printf 'YUV4MPEG2 W64 H64 F25:1 Ip A1:1 Cmono\n'
+	i=0
+	while [ $i -lt 300 ]; do
+		printf 'FRAME\n'
+		head -c $((4096 - i)) /dev/zero | tr '\0' "\\$(printf '%03o' $((i / 10 + 32)))"
+		head -c $i /dev/zero
+		i=$((i + 1))
+	done
+} >long.y4m
+ddm-ingest --clips 4 --fps 20 --scene adaptive --duplicates -o clips.tar long.y4m 2>/dev/null
+ddm-ingest --clips 4 --fps 20 --scene adaptive --duplicates --skip-bad long.y4m >pipe 2>err &
+pid=$!
+exec 8<pipe
+wait_decoder $pid
+kill -KILL "$DECODER"
+tap_result $? "a decoder of clips is killed" "none was found"
+cat <&8 >again.tar
+exec 8<&-
+wait $pid
+RC=$?
+[ $RC -eq 0 ]
+tap_result $? "the run goes on" "exit $RC: $(cat err)"
+check_same "with the same clips" clips.tar again.tar
+
 for jobs in "--frames 1000000" "--frames 1000"; do
 	# shellcheck disable=SC2086
 	ddm-ingest $jobs --seeds 10000 --duplicates --skip-bad -o twice.tar "lavfi@a:testsrc2=size=64x48:sar={i:1:9}" 2>err &

@@ -52,7 +52,7 @@ sweep 50 x ddm-ingest --size 8 --threads 1 -o x pics exif6.jpg lossy.webp
 # The decoder itself, with its file on descriptor 3: three frames of YUV, and a palette picture.
 printf 'YUV4MPEG2 W8 H8 F25:1 Ip A1:1 Cmono\nFRAME\n%064dFRAME\n%064dFRAME\n%064d' 1 2 3 >grey.y4m
 export FAULT_DECODER=1 FAULT_CODES=1
-sweep 40 "" ingest-decoder --serve-frames 0 0 1000000 0 0 0 3<grey.y4m
-sweep 40 "" ingest-decoder --serve-frames 0 25 1000000 0 1 1 3<grey.y4m
-sweep 20 "" ingest-decoder --serve-frames 1 0 1000000 0 0 0 3<"$SRC/tests/golden/stills/rgba.png"
+sweep 40 "" ingest-decoder --serve-frames 0 0 1000000 0 0 0 0 3<grey.y4m
+sweep 40 "" ingest-decoder --serve-frames 0 25 1000000 0 1 1 2 3<grey.y4m
+sweep 20 "" ingest-decoder --serve-frames 1 0 1000000 0 0 0 0 3<"$SRC/tests/golden/stills/rgba.png"
 unset FAULT_DECODER FAULT_CODES

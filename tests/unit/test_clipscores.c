@@ -226,28 +226,39 @@ static void check_box(const struct letterbox *b, int x, int y, int w, int h)
 static void test_letterbox(void **state)
 {
 	struct letterbox b = {0};
+	struct err e = {0};
 	struct picture p = flat(64, 48, 9), big = flat(30, 30, 200);
 
 	(void)state;
-	letterbox_add(&b, &p); /* all black: no bars are known */
+	letterbox_add(&b, &p, 0); /* all black: no bars are known */
 	check_box(&b, 0, 0, 64, 48);
 	fill(&p, 10, 12, 20, 14, 200); /* little content: dark, not barred */
-	letterbox_add(&b, &p);
+	letterbox_add(&b, &p, 0);
 	check_box(&b, 0, 0, 64, 48);
 	fill(&p, 2, 6, 63, 40, 10); /* above the limit of 9.3 only by its mean over a line: too little in the columns */
 	fill(&p, 2, 6, 63, 40, 90);
-	letterbox_add(&b, &p);
+	letterbox_add(&b, &p, 0);
 	check_box(&b, 2, 6, 61, 34);
 	fill(&p, 0, 0, 64, 48, 0); /* the box never shrinks */
-	letterbox_add(&b, &p);
+	letterbox_add(&b, &p, 0);
 	check_box(&b, 2, 6, 61, 34);
 	fill(&p, 0, 3, 64, 4, 200);
-	letterbox_add(&b, &p); /* a line more above; a column needs a mean of 9.3 too, and gets 4.2 */
+	letterbox_add(&b, &p, 0); /* a line more above; a column needs a mean of 9.3 too, and gets 4.2 */
 	check_box(&b, 2, 3, 61, 37);
-	letterbox_add(&b, &big); /* another size starts anew */
+	letterbox_add(&b, &big, 0); /* another size starts anew */
 	check_box(&b, 0, 0, 30, 30);
 	picture_release(&p);
 	picture_release(&big);
+	assert_int_equal(picture_alloc(&p, 20, 10, 1, &e), 0); /* luma of video: 24 is black, 25 is not */
+	memset(p.pixels, 24, 200);
+	memset(p.pixels + 40, 25, 140);
+	b = (struct letterbox){0};
+	letterbox_add(&b, &p, 1);
+	check_box(&b, 0, 2, 20, 7);
+	b = (struct letterbox){0};
+	letterbox_add(&b, &p, 0);
+	check_box(&b, 0, 0, 20, 10);
+	picture_release(&p);
 }
 
 int main(void)

@@ -42,6 +42,7 @@ struct encoding_options {
 	int64_t batch;          /* pictures or texts at a time; 0: 4 and 16. Results do not depend on it */
 	int flip;               /* encode the mirrored picture too */
 	int drop;               /* leave out pictures that have latents */
+	int tile;               /* code large pictures and clips in tiles (net/autoencoder.h) */
 	int decode;             /* decode with `vae`: KEY.png replaces pictures and arrays; no text, size, posterior */
 	enum compact_type bulk; /* storage type of the encoders' matrices, one of encoder_weights: net/runner.h */
 	int map;                /* f32 matrices stay in their files (COMPACT_VIEW). Results do not depend on it */

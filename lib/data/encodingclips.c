@@ -150,8 +150,10 @@ int encoding_encode_clip(struct encoding *x, struct encoding_item *it, struct er
 	if (!(moments = mem_try((size_t)(frames * each), sizeof *moments, "latents", e)))
 		return -1;
 	for (r.flip = 0; r.flip <= x->o.flip && !rc && !it->err.code; r.flip++) {
-		rc = autoencoder_encode_clip(x->vae, it->clip.frames, h, w, 0, read_part, &r, moments, e) || x->o.device->error(x->o.device, e) ? -1
-		                                                                                                                                : 0;
+		rc =
+		    autoencoder_encode_clip(x->vae, it->clip.frames, h, w, x->o.tile, read_part, &r, moments, e) || x->o.device->error(x->o.device, e)
+			? -1
+			: 0;
 		if (!rc)
 			write_latents(x, it, r.flip, moments, frames, h / x->factor, w / x->factor);
 	}
@@ -200,8 +202,10 @@ int encoding_decode_clip(struct encoding *x, struct encoding_item *it, struct er
 	if (!(out.pixels = mem_try((size_t)(shape[0] * 3 * h), (size_t)w, "a decoded clip", e)))
 		return -1;
 	autoencoder_unscale(c, it->z, it->zf, it->zh * it->zw, it->z);
-	rc = autoencoder_decode_clip(x->vae, it->zf, it->z, it->zh, it->zw, 0, write_part, &out, &why) || x->o.device->error(x->o.device, &why) ? -1
-	                                                                                                                                        : 0;
+	rc =
+	    autoencoder_decode_clip(x->vae, it->zf, it->z, it->zh, it->zw, x->o.tile, write_part, &out, &why) || x->o.device->error(x->o.device, &why)
+		? -1
+		: 0;
 	if (!rc)
 		npy_encode(&it->latent[0], NPY_U1, 4, shape, out.pixels);
 	mem_free(out.pixels);

@@ -68,7 +68,7 @@ static int encode_equal(struct encoding *x, struct encoding_item *const *item, i
 	j.out = x->pixels;
 	for (j.flip = 0; j.flip <= x->o.flip; j.flip++) {
 		pool_run(x->o.pool, n, pixels_task, &j);
-		if (autoencoder_encode(x->vae, n, x->pixels, h, w, 0, x->moments, e) || x->o.device->error(x->o.device, e))
+		if (autoencoder_encode(x->vae, n, x->pixels, h, w, x->o.tile, x->moments, e) || x->o.device->error(x->o.device, e))
 			return -1;
 		for (int i = 0; i < n; i++)
 			write_latent(x, item[i], j.flip, x->moments + i * each, lh, lw);
@@ -113,7 +113,7 @@ static int decode_equal(struct encoding *x, struct encoding_item *const *item, i
 		return -1;
 	for (int i = 0; i < n; i++)
 		autoencoder_unscale(c, item[i]->z, 1, h * w, x->moments + i * each);
-	if (autoencoder_decode(x->vae, n, x->moments, h, w, 0, x->pixels, e) || x->o.device->error(x->o.device, e))
+	if (autoencoder_decode(x->vae, n, x->moments, h, w, x->o.tile, x->pixels, e) || x->o.device->error(x->o.device, e))
 		return -1;
 	j.pixels = x->pixels;
 	pool_run(x->o.pool, n, png_task, &j);

@@ -40,6 +40,8 @@ const struct option encoding_option_rows[] = {
     OPTION_GROUP("Encoder"),
     {"--decode", 'd', OPTION_FLAG, REQUEST(decode), .help = "decode latents to pictures with the autoencoder", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
+    {"--tile", .type = OPTION_FLAG, REQUEST(tile), .help = "encode or decode large pictures and clips in tiles, which takes less memory",
+     .when = {{USE_INPUT, "an autoencoder"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "tile"},
     OPTION_GROUP("Latents"),
     {"--size", .type = OPTION_INT, REQUEST(size), .lo = 1, .hi = 16384, .arg = "N", .help = "encode the centre square, resized to N x N",
      .said = "default: pictures as they are", OF_LATENTS, .stamp = STAMP_ALWAYS, .key = "size", .counts = makes_latents},
@@ -82,7 +84,7 @@ void encoding_stamp(const struct encoding *x, struct stamp *s)
 {
 	static const struct option *const tables[] = {encoding_option_rows, NULL};
 
-	optionstamp_put(s, tables, &x->o, "dtype weights size posterior seed flip pictures pooled");
+	optionstamp_put(s, tables, &x->o, "dtype weights size posterior seed flip pictures tile pooled");
 	if (x->vae)
 		stamp_input(s, "vae", x->vae_hash);
 	if (x->text) {

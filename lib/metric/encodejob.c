@@ -94,7 +94,8 @@ static int is_there(const struct encodejob *w, const struct stamp *s, struct err
 {
 	struct stat st;
 
-	if (standing_check(w->o.out, s, 1, e))
+	/* The stamp of features gets keys when they are written, and that of a tar too if the samples could not be read before. */
+	if (standing_check(w->o.out, s, !w->encoding || !*w->digest, e))
 		return -1;
 	if (!*w->digest || !strcmp(w->o.out, "-") || stat(w->o.out, &st) || !S_ISREG(st.st_mode) || !st.st_size)
 		return 0;

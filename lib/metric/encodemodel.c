@@ -31,7 +31,8 @@ static int recognise_config(struct encodejob *w, const char *dir, struct err *e)
 	else if (type && (!strncmp(type, "clip", 4) || !strcmp(type, "t5")))
 		p->text = mem_strdup(dir);
 	else
-		err_set(e, ERR_DATA, "%s: \"%s\" is not a supported encoder (AutoencoderKL, AutoencoderTiny, TAEHV, clip, t5, dinov2)", path,
+		err_set(e, ERR_DATA,
+		        "%s: \"%s\" is not a supported encoder (AutoencoderKL, AutoencoderTiny, AutoencoderKLWan, TAEHV, clip, t5, dinov2)", path,
 		        class  ? class
 		        : type ? type
 		        : timm ? timm
@@ -81,6 +82,8 @@ int encodemodel_check(const struct encodejob *w, struct err *e)
 	if (about_latents(&w->o.encoding) && (!p->vae || w->o.encoding.decode))
 		return err_set(e, ERR_USAGE, "%s is for making latents, and %s makes none", about_latents(&w->o.encoding),
 		               w->o.encoding.decode ? "--decode" : w->o.model);
+	if (w->o.encoding.tile && !p->vae)
+		return err_set(e, ERR_USAGE, "--tile is for an autoencoder, and %s is not one", w->o.model);
 	if (w->o.encoding.decode && !p->vae)
 		return err_set(e, ERR_USAGE, "--decode needs an autoencoder, and %s is not one", w->o.model);
 	if ((w->o.null_text || w->o.encoding.tokens) && !p->text)

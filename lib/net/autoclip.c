@@ -6,7 +6,11 @@
 #include "core/mem.h"
 #include "net/autoencoderimpl.h"
 
-enum { RUN_PIXELS = 1 << 18, RUN_LATENTS = 8 }; /* pixels of the frames of one run, and its frames of latents, at most */
+enum {
+	RUN_PIXELS = 1 << 18, /* pixels of the frames of one run, at most */
+	RUN_LATENTS = 8,      /* its frames of latents, at most */
+	WAN_WIDER = 4         /* the layers of Wan's autoencoder need so much more memory for a pixel than those of TAEHV */
+};
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -20,8 +24,34 @@ static int64_t at_once(const struct autoencoder_config *c, int64_t latents, int6
 
 	if (c->timing == TIMING_CHUNKS) /* a chunk begins with empty states */
 		return 1;
+	if (c->kind == AUTOENCODER_WAN)
+		n /= WAN_WIDER;
 	n = n < 1 ? 1 : least(n, RUN_LATENTS);
 	return least(n, latents);
+}
+
+/* Whether the first frame of latents stands for one frame, and has a stage of the network for itself. */
+static int first_alone(const struct autoencoder_config *c)
+{
+	return c->kind == AUTOENCODER_WAN;
+}
+
+/* A run: of frames of latents [at, at + latents), with room for `room` of them, by a stage; their frames of the clip begin at `frame`. */
+struct piece {
+	int64_t at, latents, room, frame, frames; /* frames: of all the room */
+	int stage;
+};
+
+/* The run that follows after `at` frames of latents, of which there are `latents`, if k run together. */
+static struct piece next_piece(const struct autoencoder_config *c, int64_t at, int64_t latents, int64_t k)
+{
+	int64_t t = autoencoder_time_factor(c);
+
+	if (!first_alone(c))
+		return (struct piece){at, least(k, latents - at), k, at * t, k * t, 0};
+	if (!at)
+		return (struct piece){0, 1, 1, 0, 1, 0};
+	return (struct piece){at, least(k, latents - at), k, 1 + (at - 1) * t, k * t, 1};
 }
 
 /* ---- frame by frame ---- */
@@ -94,100 +124,122 @@ static int64_t frame_read(const struct autoencoder_config *c, int64_t i, int64_t
 /* The frame of the clip that is frame i of what the decoder makes of `latents` frames; -1: none, it is dropped. */
 static int64_t frame_made(const struct autoencoder_config *c, int64_t i, int64_t latents)
 {
-	int64_t t = autoencoder_time_factor(c), length = AUTOENCODER_CHUNK_LATENTS * t, frames = autoencoder_clip_frames(c, latents), at;
+	int64_t t = autoencoder_time_factor(c), length = AUTOENCODER_CHUNK_LATENTS * t, frames = autoencoder_clip_frames(c, latents), at = i;
 
 	if (c->timing == TIMING_CHUNKS)
 		at = i % length < t - 1 ? -1 : i / length * (length - t + 1) + i % length - (t - 1);
-	else
-		at = c->timing == TIMING_COGVIDEOX && latents % 2 == 0 ? i : i - (t - 1);
+	else if (!first_alone(c) && !(c->timing == TIMING_COGVIDEOX && latents % 2 == 0))
+		at = i - (t - 1);
 	return at < 0 || at >= frames ? -1 : at;
 }
 
-/* Read one frame for the encoder, whose pictures are in [0, 1]. */
-static int read_frame(const struct autoencoder_config *c, int64_t i, int64_t frames, int64_t h, int64_t w, clip_read *read, void *arg, float *x,
-                      struct err *e)
+/* Read frame i for the encoder into x. The pictures of TAEHV are in [0, 1], and where there is no frame it reads zeros. */
+static int read_frame(const struct sequence *q, int64_t i, clip_read *read, void *arg, float *x, struct err *e)
 {
-	int64_t from = frame_read(c, i, frames), n = c->in_channels * h * w;
-	struct clip_part p = frame_of(from, h, w);
+	const struct autoencoder_config *c = &q->a->config;
+	int64_t n = c->in_channels * q->h * q->w;
+	struct clip_part p = {frame_read(c, i, q->frames), 1, q->top, q->left, q->h, q->w};
 
-	if (from < 0) {
+	if (p.frame < 0) {
 		memset(x, 0, (size_t)n * sizeof *x);
 		return 0;
 	}
 	if (read(arg, &p, x, e))
 		return -1;
-	for (int64_t j = 0; j < n; j++)
+	for (int64_t j = 0; j < n && c->kind == AUTOENCODER_TAEHV; j++)
 		x[j] = x[j] * .5f + .5f;
 	return 0;
 }
 
-/* The last run may have fewer frames of latents than the others; it then repeats the last frame of the clip, and what is made of that is dropped. */
-static int encode_sequence(struct autoencoder *a, int64_t frames, int64_t h, int64_t w, clip_read *read, void *arg, float *out, struct err *e)
+/* Run a stage on its input x, which is input number `stage` of the network, as z is its output. */
+static void run_stage(struct runner *r, int stage, const float *x, float *z)
 {
-	const struct autoencoder_config *c = &a->config;
-	int64_t f = autoencoder_factor(c), t = autoencoder_time_factor(c), latents = autoencoder_latent_frames(c, frames),
-		k = at_once(c, latents, h, w);
-	int64_t in = c->in_channels * h * w, one = autoencoder_moments(c) * (h / f) * (w / f);
-	float *x, *z;
-	int rc = runner_plan(a->encoder, (int64_t[3]){k, h, w}, e);
+	const void *in[RUNNER_INPUTS] = {NULL};
+	float *out[RUNNER_OUTPUTS] = {NULL};
 
-	x = rc ? NULL : mem_try((size_t)(k * t * in), sizeof *x, "frames of a clip", e);
+	in[stage] = x;
+	out[stage] = z;
+	runner_stage(r, stage, in, out);
+}
+
+/* The last run may have fewer frames of latents than the others; it then repeats the last frame of the clip, and what is made of that is dropped. */
+int autoclip_encode_sequence(const struct sequence *q, clip_read *read, void *arg, float *out, struct err *e)
+{
+	const struct autoencoder_config *c = &q->a->config;
+	struct runner *r = q->a->encoder;
+	int64_t f = autoencoder_factor(c), latents = autoencoder_latent_frames(c, q->frames), k = at_once(c, latents, q->h, q->w);
+	int64_t in = c->in_channels * q->h * q->w, one = autoencoder_moments(c) * (q->h / f) * (q->w / f);
+	float *x, *z;
+	int rc = runner_plan(r, (int64_t[3]){k, q->h, q->w}, e);
+
+	x = rc ? NULL : mem_try((size_t)(k * autoencoder_time_factor(c) * in), sizeof *x, "frames of a clip", e);
 	z = x ? mem_try((size_t)(k * one), sizeof *z, "frames of latents", e) : NULL;
 	rc = z ? 0 : -1;
-	for (int64_t i = 0; i < latents && !rc; i += k) {
-		if (!i || (c->timing == TIMING_CHUNKS && i % AUTOENCODER_CHUNK_LATENTS == 0))
-			runner_restart(a->encoder);
-		for (int64_t j = 0; j < k * t && !rc; j++)
-			rc = read_frame(c, i * t + j, frames, h, w, read, arg, x + j * in, e);
+	for (struct piece p = {0}; p.at < latents && !rc; p.at += p.latents) {
+		p = next_piece(c, p.at, latents, k);
+		if (!p.at || (c->timing == TIMING_CHUNKS && p.at % AUTOENCODER_CHUNK_LATENTS == 0))
+			runner_restart(r);
+		for (int64_t j = 0; j < p.frames && !rc; j++)
+			rc = read_frame(q, p.frame + j, read, arg, x + j * in, e);
 		if (rc)
 			break;
-		runner_stage(a->encoder, 0, (const void *const[RUNNER_INPUTS]){x}, (float *const[RUNNER_OUTPUTS]){z});
-		memcpy(out + i * one, z, (size_t)(least(k, latents - i) * one) * sizeof *z);
+		run_stage(r, p.stage, x, z);
+		memcpy(out + p.at * one, z, (size_t)(p.latents * one) * sizeof *z);
 	}
 	mem_free(x);
 	mem_free(z);
 	return rc;
 }
 
-/* Scale from [0, 1] to [-1, 1], and clamp. A NaN stays one. */
-static void clamp(float *x, int64_t n)
+void autoclip_clamp(float *x, int64_t n)
 {
-	for (int64_t i = 0; i < n; i++) {
-		float v = x[i] * 2 - 1;
-
-		x[i] = v < -1 ? -1 : v > 1 ? 1 : v;
-	}
+	for (int64_t i = 0; i < n; i++)
+		x[i] = x[i] < -1 ? -1 : x[i] > 1 ? 1 : x[i];
 }
 
-static int decode_sequence(struct autoencoder *a, int64_t latents, const float *z, int64_t h, int64_t w, clip_write *write, void *arg, struct err *e)
+/* The pictures of TAEHV are in [0, 1]. */
+static void finish_frame(const struct sequence *q, float *x, int64_t n)
 {
-	const struct autoencoder_config *c = &a->config;
-	int64_t f = autoencoder_factor(c), t = autoencoder_time_factor(c), k = at_once(c, latents, h * f, w * f);
-	int64_t in = c->latent_channels * h * w, one = c->out_channels * h * f * w * f;
-	float *x, *last;
-	int rc = runner_plan(a->decoder, (int64_t[3]){k, h, w}, e);
+	for (int64_t i = 0; i < n && q->a->config.kind == AUTOENCODER_TAEHV; i++)
+		x[i] = x[i] * 2 - 1;
+	if (!q->raw)
+		autoclip_clamp(x, n);
+}
 
-	x = rc ? NULL : mem_try((size_t)(k * t * one), sizeof *x, "frames of a clip", e);
-	last = x ? mem_try((size_t)(k * in), sizeof *last, "frames of latents", e) : NULL; /* of a run that has fewer than k: with zeros */
-	rc = last ? 0 : -1;
-	for (int64_t i = 0; i < latents && !rc; i += k) {
-		int64_t n = least(k, latents - i);
+/* z (frames, latent_channels, h, w), of which the sequence is a part of the size q->h x q->w. */
+int autoclip_decode_sequence(const struct sequence *q, const float *z, int64_t h, int64_t w, clip_write *write, void *arg, struct err *e)
+{
+	const struct autoencoder_config *c = &q->a->config;
+	struct runner *r = q->a->decoder;
+	int64_t f = autoencoder_factor(c), latents = q->frames, k = at_once(c, latents, q->h * f, q->w * f), channels = c->latent_channels;
+	int64_t in = channels * q->h * q->w, one = c->out_channels * q->h * f * q->w * f;
+	float *x, *part;
+	int rc = runner_plan(r, (int64_t[3]){k, q->h, q->w}, e);
 
-		if (!i)
-			runner_restart(a->decoder);
-		memcpy(last, z + i * in, (size_t)(n * in) * sizeof *last);
-		memset(last + n * in, 0, (size_t)((k - n) * in) * sizeof *last);
-		runner_stage(a->decoder, 0, (const void *const[RUNNER_INPUTS]){last}, (float *const[RUNNER_OUTPUTS]){x});
-		clamp(x, n * t * one);
-		for (int64_t j = 0; j < n * t && !rc; j++) {
-			struct clip_part p = frame_of(frame_made(c, i * t + j, latents), h * f, w * f);
+	x = rc ? NULL : mem_try((size_t)(k * autoencoder_time_factor(c) * one), sizeof *x, "frames of a clip", e);
+	part = x ? mem_try((size_t)(k * in), sizeof *part, "frames of latents", e) : NULL; /* of a run that has fewer than k: with others */
+	rc = part ? 0 : -1;
+	for (struct piece p = {0}; p.at < latents && !rc; p.at += p.latents) {
+		p = next_piece(c, p.at, latents, k);
+		if (!p.at)
+			runner_restart(r);
+		for (int64_t i = 0; i < p.latents * channels * q->h; i++) {
+			int64_t plane = p.at * channels + i / q->h, row = q->top + i % q->h;
 
-			if (p.frame >= 0)
-				rc = write(arg, &p, x + j * one, e);
+			memcpy(part + i * q->w, z + (plane * h + row) * w + q->left, (size_t)q->w * sizeof *part);
+		}
+		run_stage(r, p.stage, part, x);
+		for (int64_t j = 0; j < p.frames / p.room * p.latents && !rc; j++) {
+			struct clip_part out = {frame_made(c, p.frame + j, latents), 1, q->top * f, q->left * f, q->h * f, q->w * f};
+
+			if (out.frame < 0)
+				continue;
+			finish_frame(q, x + j * one, one);
+			rc = write(arg, &out, x + j * one, e);
 		}
 	}
 	mem_free(x);
-	mem_free(last);
+	mem_free(part);
 	return rc;
 }
 
@@ -197,7 +249,9 @@ int autoencoder_encode_clip(struct autoencoder *a, int64_t frames, int64_t h, in
 	assert(a->encoder && frames > 0);
 	if (!autoencoder_joins_frames(&a->config))
 		return encode_frames(a, frames, h, w, tile, read, arg, out, e);
-	return encode_sequence(a, frames, h, w, read, arg, out, e);
+	if (tile && autoclip_tiles(&a->config, h, w))
+		return autoclip_encode_tiles(a, frames, h, w, read, arg, out, e);
+	return autoclip_encode_sequence(&(struct sequence){a, frames, 0, 0, h, w, 0}, read, arg, out, e);
 }
 
 int autoencoder_decode_clip(struct autoencoder *a, int64_t latents, const float *z, int64_t h, int64_t w, int tile, clip_write *write, void *arg,
@@ -206,7 +260,9 @@ int autoencoder_decode_clip(struct autoencoder *a, int64_t latents, const float 
 	assert(a->decoder && latents > 0);
 	if (!autoencoder_joins_frames(&a->config))
 		return decode_frames(a, latents, z, h, w, tile, write, arg, e);
-	return decode_sequence(a, latents, z, h, w, write, arg, e);
+	if (tile && autoclip_tiles(&a->config, h * autoencoder_factor(&a->config), w * autoencoder_factor(&a->config)))
+		return autoclip_decode_tiles(a, latents, z, h, w, write, arg, e);
+	return autoclip_decode_sequence(&(struct sequence){a, latents, 0, 0, h, w, 0}, z, h, w, write, arg, e);
 }
 
 /* ---- pictures, as clips of one frame ---- */

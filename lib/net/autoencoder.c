@@ -48,6 +48,7 @@ static const struct {
     [AUTOENCODER_KL] = {{autokl_encoder, autokl_decoder}, autokl_names},
     [AUTOENCODER_TINY] = {{autotiny_encoder, autotiny_decoder}, autotiny_names},
     [AUTOENCODER_TAEHV] = {{taehv_encoder, taehv_decoder}, taehv_names},
+    [AUTOENCODER_WAN] = {{wanvae_encoder, wanvae_decoder}, wanvae_names},
 };
 
 /* The smallest size that a half can be recorded for. */

@@ -1,8 +1,9 @@
-/* Runs the autoencoders of latent diffusion: AutoencoderKL (Rombach et al. 2022) and TAESD for pictures, TAEHV for clips. A folder holds config.json
- * and weights as diffusers writes them, diffusion_pytorch_model.safetensors, or in another format of file/weightfile.h. Tensor names are those of
- * diffusers, old (query, key, value, proj_attn) or new, or those of a latent-diffusion single file (first_stage_model.encoder.down.0.block.0..).
- * TAESD weights may also be encoder.safetensors and decoder.safetensors with the layer numbers of taesd.py, with or without the normalised middle
- * blocks of FLUX.2, and need no config.json (net/taesd.h). TAEHV is one file without config.json (net/taehv.h).
+/* Runs the autoencoders of latent diffusion: AutoencoderKL (Rombach et al. 2022) and TAESD for pictures, that of Wan 2.1 and TAEHV for clips. A
+ * folder holds config.json and weights as diffusers writes them, diffusion_pytorch_model.safetensors, or in another format of file/weightfile.h.
+ * Tensor names are those of diffusers, old (query, key, value, proj_attn) or new, or, of AutoencoderKL, those of a latent-diffusion single file
+ * (first_stage_model.encoder.down.0.block.0..). TAESD weights may also be encoder.safetensors and decoder.safetensors with the layer numbers of
+ * taesd.py, with or without the normalised middle blocks of FLUX.2, and need no config.json (net/taesd.h). TAEHV is one file without config.json
+ * (net/taehv.h).
  *
  * Pictures are (n, C, H, W) in [-1, 1], for any n and any size that fits in memory. Decoding an encoded picture restores its size if H and W are
  * multiples of autoencoder_factor.
@@ -18,7 +19,7 @@
 
 enum { AUTOENCODER_STAGES = 8, AUTOENCODER_CHANNELS = 64 };
 
-enum autoencoder_kind { AUTOENCODER_KL, AUTOENCODER_TINY, AUTOENCODER_TAEHV };
+enum autoencoder_kind { AUTOENCODER_KL, AUTOENCODER_TINY, AUTOENCODER_TAEHV, AUTOENCODER_WAN };
 
 /* How the frames of a clip and of its latent correspond, for an autoencoder that joins t frames to one. */
 enum autoencoder_timing {
@@ -42,7 +43,9 @@ struct autoencoder_config {
 	enum autoencoder_timing timing;
 	int64_t pool[AUTOENCODER_STAGES], grow[AUTOENCODER_STAGES]; /* frames that a stage of the encoder joins, or of the decoder makes of one */
 	int64_t patch;                                              /* TAEHV: side of the squares of pixels that become channels; 0: 1 */
-	int64_t decoder_width[AUTOENCODER_STAGES];                  /* TAEHV: channels by stage; [3]: before the last convolution */
+	int64_t decoder_width[AUTOENCODER_STAGES]; /* TAEHV: channels by stage; [3]: before the last convolution. Wan: like `width` */
+	int by_channel;                            /* Wan: each channel c has a shift latents_mean[c] and a scale 1 / latents_std[c] */
+	double latents_mean[AUTOENCODER_CHANNELS], latents_std[AUTOENCODER_CHANNELS];
 };
 
 /* Parse config.json. Absent keys get diffusers' defaults. ERR_DATA naming `where`: inconsistent numbers, or an unsupported class or option. */
@@ -78,9 +81,9 @@ const struct autoencoder_config *autoencoder_config(const struct autoencoder *a)
 /* SHA-256 of all that determines the output of one half: the configuration and the weights file of that half. */
 int autoencoder_hash(const char *dir, int half, char hex[65], struct err *e);
 
-/* Encode x (n, in_channels, H, W) to out (n, autoencoder_moments, H / factor, W / factor), unscaled, both in host memory. With `tile` (KL only),
- * pictures larger than sample_size are encoded in overlapping tiles of that size, blended as in diffusers; this changes the result, because group
- * norms are computed per tile. -1 if memory is short; errors of the device stick to it. */
+/* Encode x (n, in_channels, H, W) to out (n, autoencoder_moments, H / factor, W / factor), unscaled, both in host memory. With `tile`
+ * (KL and Wan), pictures larger than sample_size are encoded in overlapping tiles of that size, blended as in diffusers; this changes the result,
+ * because a tile does not see the others. -1 if memory is short; errors of the device stick to it. */
 int autoencoder_encode(struct autoencoder *a, int64_t n, const float *x, int64_t h, int64_t w, int tile, float *out, struct err *e);
 /* Decode unscaled latents z (n, latent_channels, h, w) to out (n, out_channels, h factor, w factor). Otherwise as autoencoder_encode. */
 int autoencoder_decode(struct autoencoder *a, int64_t n, const float *z, int64_t h, int64_t w, int tile, float *out, struct err *e);
@@ -92,7 +95,8 @@ struct clip_part {
 };
 
 /* Called with the parts of a clip (frames, C, height, width) in [-1, 1] in host memory: to fill x with the part, or to use its values. Each part
- * that is asked for has one frame; parts that are given are in order, and cover each frame's pixels once. Returns 0, or -1 and sets e, which ends
+ * that is asked for has one frame. Parts that are given are whole frames in order or, in tiles, rectangles of frames in the order of the tiles, and
+ * cover each pixel once. Returns 0, or -1 and sets e, which ends
  * the coding. */
 typedef int clip_read(void *arg, const struct clip_part *p, float *x, struct err *e);
 typedef int clip_write(void *arg, const struct clip_part *p, const float *x, struct err *e);
@@ -119,12 +123,13 @@ void autoencoder_deviation(const struct autoencoder_config *c, const float *mome
 void autoencoder_unscale(const struct autoencoder_config *c, const float *latent, int64_t n, int64_t area, float *z);
 
 /* Private to lib/net: the recordings by kind; the configuration is a struct autoencoder_config. */
-runner_record autokl_encoder, autokl_decoder, autotiny_encoder, autotiny_decoder, taehv_encoder, taehv_decoder;
+runner_record autokl_encoder, autokl_decoder, autotiny_encoder, autotiny_decoder, taehv_encoder, taehv_decoder, wanvae_encoder, wanvae_decoder;
 /* The families of weight names of one half, in out[AUTOENCODER_FAMILIES]. Returns their number. */
 enum { AUTOENCODER_FAMILIES = 9 };
 int autokl_names(const struct autoencoder_config *c, int half, struct renames *out);
 int autotiny_names(const struct autoencoder_config *c, int half, struct renames *out);
 int taehv_names(const struct autoencoder_config *c, int half, struct renames *out);
+int wanvae_names(const struct autoencoder_config *c, int half, struct renames *out);
 /* Append to s what determines the output, except the weights and sample_size, which matters only for tiles. */
 struct str;
 void autoencoder_describe(struct str *s, const struct autoencoder_config *c);

@@ -6,6 +6,8 @@
 #include "core/str.h"
 #include "net/autoencoder.h"
 
+enum { WAN_CHANNELS = 16 }; /* of Wan 2.1's latents, whose scales diffusers knows */
+
 /* Whether the object has the key with a value other than null. */
 static int given(const json_t *o, const char *key)
 {
@@ -119,6 +121,89 @@ static int parse_tiny(const json_t *o, const char *where, struct autoencoder_con
 	return 0;
 }
 
+/* The numbers of a list with one for each channel of the latent; if it is absent, out[] stays. */
+static int read_channels(const json_t *o, const char *key, int64_t channels, int positive, double *out, const char *where, struct err *e)
+{
+	const json_t *v = json_object_get(o, key);
+
+	if (!given(o, key))
+		return channels == WAN_CHANNELS ? 0 : err_set(e, ERR_DATA, "%s: \"%s\" is missing", where, key);
+	if (!json_is_array(v) || (int64_t)json_array_size(v) != channels)
+		return err_set(e, ERR_DATA, "%s: \"%s\" is not a list of %lld numbers, one for each channel", where, key, (long long)channels);
+	for (int64_t i = 0; i < channels; i++) {
+		out[i] = json_number_value(json_array_get(v, (size_t)i));
+		if (!json_is_number(json_array_get(v, (size_t)i)) || !(fabs(out[i]) < 1e9) || (positive && !(out[i] > 1e-9)))
+			return err_set(e, ERR_DATA, "%s: \"%s\"[%lld] is not a%s number", where, key, (long long)i,
+			               positive ? " positive" : " finite");
+	}
+	return 0;
+}
+
+/* Which stages of the encoder join two frames, and which of the decoder, in reverse, make two of one. */
+static int read_times(const json_t *o, const char *where, struct autoencoder_config *c, struct err *e)
+{
+	static const int usual[] = {0, 1, 1};
+	const json_t *v = json_object_get(o, "temperal_downsample"); /* so spelt */
+
+	if ((given(o, "temperal_downsample") || c->stages != 4) && (!json_is_array(v) || (int64_t)json_array_size(v) != c->stages - 1))
+		return err_set(e, ERR_DATA, "%s: \"temperal_downsample\" is not a list of %lld values, one for each stage but the last", where,
+		               (long long)c->stages - 1);
+	for (int64_t i = 0; i + 1 < c->stages; i++) {
+		const json_t *one = v ? json_array_get(v, (size_t)i) : NULL;
+
+		if (v && !json_is_boolean(one))
+			return err_set(e, ERR_DATA, "%s: \"temperal_downsample\"[%lld] is neither true nor false", where, (long long)i);
+		c->pool[i] = 1 + (v ? json_is_true(one) : usual[i]);
+		c->grow[c->stages - 2 - i] = c->pool[i];
+	}
+	return 0;
+}
+
+/* AutoencoderKLWan of Wan 2.1. That of Wan 2.2 has residual stages and patches, and is refused. */
+static int parse_wan(const json_t *o, const char *where, struct autoencoder_config *c, struct err *e)
+{
+	int64_t base = 96, decoder_base, factor[AUTOENCODER_STAGES] = {1, 2, 4, 4}, patch = 1;
+	int residual = 0;
+
+	c->stages = given(o, "dim_mult") ? 0 : 4;
+	if (read_i64(o, "base_dim", 1, 4096, &base, where, e))
+		return -1;
+	decoder_base = base;
+	if (read_i64(o, "decoder_base_dim", 1, 4096, &decoder_base, where, e) || read_list(o, "dim_mult", 64, &c->stages, factor, where, e) ||
+	    read_i64(o, "z_dim", 1, AUTOENCODER_CHANNELS, &c->latent_channels, where, e) ||
+	    read_i64(o, "num_res_blocks", 1, 64, &c->layers, where, e) || read_bool(o, "is_residual", &residual, where, e) ||
+	    read_i64(o, "patch_size", 1, 1024, &patch, where, e) || read_times(o, where, c, e) ||
+	    read_channels(o, "latents_mean", c->latent_channels, 0, c->latents_mean, where, e) ||
+	    read_channels(o, "latents_std", c->latent_channels, 1, c->latents_std, where, e))
+		return -1;
+	if (residual || patch != 1)
+		return err_set(e, ERR_DATA, "%s: \"%s\" is set, as in the autoencoder of Wan 2.2; only that of Wan 2.1 is supported", where,
+		               residual ? "is_residual" : "patch_size");
+	if (json_array_size(json_object_get(o, "attn_scales")))
+		return err_set(e, ERR_DATA, "%s: \"attn_scales\" is not empty; attention is supported in the middle alone", where);
+	for (int64_t i = 0; i < c->stages; i++) {
+		c->width[i] = base * factor[i];
+		c->decoder_width[i] = decoder_base * factor[i];
+		if (i && c->decoder_width[i] % 2)
+			return err_set(e, ERR_DATA, "%s: the decoder halves channels, and %lld are not even", where, (long long)c->decoder_width[i]);
+	}
+	return 0;
+}
+
+/* What diffusers assumes if the file does not say. */
+static const struct autoencoder_config wan = {
+    .kind = AUTOENCODER_WAN,
+    .in_channels = 3,
+    .out_channels = 3,
+    .latent_channels = WAN_CHANNELS,
+    .layers = 2,
+    .sample_size = 256, /* of tiles */
+    .scale = 1,
+    .by_channel = 1,
+    .latents_mean = {-.7571, -.7089, -.9113, .1075, -.1745, .9653, -.1517, 1.5508, .4134, -.0715, .5517, -.3632, -.1922, -.9497, .2503, -.2921},
+    .latents_std = {2.8184, 1.4541, 2.3275, 2.6558, 1.2196, 1.7708, 2.6052, 2.0743, 3.2687, 2.1526, 2.8652, 1.5579, 1.6382, 1.1253, 2.8251, 1.9160},
+};
+
 int autoencoder_parse(const json_t *o, const char *where, struct autoencoder_config *c, struct err *e)
 {
 	const char *class = NULL;
@@ -147,9 +232,12 @@ int autoencoder_parse(const json_t *o, const char *where, struct autoencoder_con
 		                                 .encoder_blocks = {1, 3, 3, 3},
 		                                 .decoder_blocks = {3, 3, 3, 1},
 		                                 .scale = 1};
+	} else if (!strcmp(class, "AutoencoderKLWan")) {
+		*c = wan;
 	} else if (strcmp(class, "AutoencoderKL")) {
-		return err_set(e, ERR_DATA, "%s: _class_name \"%s\" is not an autoencoder this program knows (AutoencoderKL, AutoencoderTiny)", where,
-		               class);
+		return err_set(e, ERR_DATA,
+		               "%s: _class_name \"%s\" is not an autoencoder this program knows (AutoencoderKL, AutoencoderTiny, AutoencoderKLWan)",
+		               where, class);
 	} else if (!given(o, "block_out_channels")) {
 		c->stages = 1;
 		c->width[0] = 64;
@@ -159,7 +247,7 @@ int autoencoder_parse(const json_t *o, const char *where, struct autoencoder_con
 	    (given(o, "scaling_factor") && jsonio_f64(o, "scaling_factor", 1, 1e-9, 1e9, &c->scale, where, e)) ||
 	    (given(o, "shift_factor") && jsonio_f64(o, "shift_factor", 1, -1e9, 1e9, &c->shift, where, e)))
 		return -1;
-	return c->kind == AUTOENCODER_KL ? parse_kl(o, where, c, e) : parse_tiny(o, where, c, e);
+	return (c->kind == AUTOENCODER_KL ? parse_kl : c->kind == AUTOENCODER_WAN ? parse_wan : parse_tiny)(o, where, c, e);
 }
 
 /* ---- what follows from it ---- */
@@ -171,7 +259,7 @@ int64_t autoencoder_factor(const struct autoencoder_config *c)
 
 int autoencoder_has_posterior(const struct autoencoder_config *c)
 {
-	return c->kind == AUTOENCODER_KL;
+	return c->kind == AUTOENCODER_KL || c->kind == AUTOENCODER_WAN;
 }
 
 int64_t autoencoder_moments(const struct autoencoder_config *c)
@@ -181,7 +269,7 @@ int64_t autoencoder_moments(const struct autoencoder_config *c)
 
 int autoencoder_joins_frames(const struct autoencoder_config *c)
 {
-	return c->kind == AUTOENCODER_TAEHV;
+	return c->kind == AUTOENCODER_TAEHV || c->kind == AUTOENCODER_WAN;
 }
 
 int64_t autoencoder_time_factor(const struct autoencoder_config *c)
@@ -221,7 +309,8 @@ int64_t autoencoder_clip_frames(const struct autoencoder_config *c, int64_t late
 
 void autoencoder_describe(struct str *s, const struct autoencoder_config *c)
 {
-	static const char *const kinds[] = {[AUTOENCODER_KL] = "kl", [AUTOENCODER_TINY] = "tiny", [AUTOENCODER_TAEHV] = "taehv"};
+	static const char *const kinds[] = {
+	    [AUTOENCODER_KL] = "kl", [AUTOENCODER_TINY] = "tiny", [AUTOENCODER_TAEHV] = "taehv", [AUTOENCODER_WAN] = "wan"};
 
 	str_printf(s, "autoencoder %s %lld %lld %lld", kinds[c->kind], (long long)c->in_channels, (long long)c->latent_channels,
 	           (long long)c->out_channels);
@@ -234,9 +323,22 @@ void autoencoder_describe(struct str *s, const struct autoencoder_config *c)
 	str_printf(s, " timing %d patch %lld", (int)c->timing, (long long)c->patch);
 	for (int64_t i = 0; i < c->stages; i++)
 		str_printf(s, " %lld:%lld:%lld", (long long)c->pool[i], (long long)c->grow[i], (long long)c->decoder_width[i]);
+	for (int64_t i = 0; c->by_channel && i < c->latent_channels; i++)
+		str_printf(s, " %.17g:%.17g", c->latents_mean[i], c->latents_std[i]);
 }
 
 /* ---- latents ---- */
+
+/* The shift and the scale of a channel. */
+static double shift_of(const struct autoencoder_config *c, int64_t channel)
+{
+	return c->by_channel ? c->latents_mean[channel] : c->shift;
+}
+
+static double scale_of(const struct autoencoder_config *c, int64_t channel)
+{
+	return c->by_channel ? 1 / c->latents_std[channel] : c->scale;
+}
 
 void autoencoder_latent(const struct autoencoder_config *c, const float *moments, const float *noise, int64_t area, float *out)
 {
@@ -247,7 +349,7 @@ void autoencoder_latent(const struct autoencoder_config *c, const float *moments
 
 		if (noise && autoencoder_has_posterior(c))
 			z += exp(.5 * fmin(fmax((double)moments[n + i], -30), 20)) * (double)noise[i];
-		out[i] = (float)((z - c->shift) * c->scale);
+		out[i] = (float)((z - shift_of(c, i / area)) * scale_of(c, i / area));
 	}
 }
 
@@ -256,11 +358,11 @@ void autoencoder_deviation(const struct autoencoder_config *c, const float *mome
 	int64_t n = c->latent_channels * area;
 
 	for (int64_t i = 0; i < n; i++)
-		out[i] = (float)(exp(.5 * fmin(fmax((double)moments[n + i], -30), 20)) * c->scale);
+		out[i] = (float)(exp(.5 * fmin(fmax((double)moments[n + i], -30), 20)) * scale_of(c, i / area));
 }
 
 void autoencoder_unscale(const struct autoencoder_config *c, const float *latent, int64_t n, int64_t area, float *z)
 {
 	for (int64_t i = 0; i < n * c->latent_channels * area; i++)
-		z[i] = (float)((double)latent[i] / c->scale + c->shift);
+		z[i] = (float)((double)latent[i] / scale_of(c, i / area % c->latent_channels) + shift_of(c, i / area % c->latent_channels));
 }

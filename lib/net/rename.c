@@ -160,6 +160,12 @@ void renames_shape(const struct param *q, int64_t *shape)
 		shape[2] = q->shape[1];
 		shape[3] = q->shape[2];
 	}
+	if (q->flags & PARAM_CONV3D) {
+		static const int order[5] = {1, 4, 0, 2, 3};
+
+		for (int d = 0; d < 5; d++)
+			shape[d] = q->shape[order[d]];
+	}
 }
 
 static int has_shape(const struct st_tensor *t, int rank, const int64_t *shape)
@@ -169,7 +175,8 @@ static int has_shape(const struct st_tensor *t, int rank, const int64_t *shape)
 
 static int pointwise(const struct st_tensor *t, const int64_t *shape)
 {
-	return has_shape(t, 2, shape) || has_shape(t, 4, (int64_t[]){shape[0], shape[1], 1, 1});
+	return has_shape(t, 2, shape) || has_shape(t, 4, (int64_t[]){shape[0], shape[1], 1, 1}) ||
+	       has_shape(t, 5, (int64_t[]){shape[0], shape[1], 1, 1, 1});
 }
 
 /* Whether the tensors, stacked along dimension 0, have this shape. */
@@ -366,6 +373,21 @@ static void read_conv(float *out, const struct param *q, const struct st_tensor 
 	mem_free(copy);
 }
 
+/* From [O, C, kt, taps] to [kt, O, taps, C]. */
+static void read_conv3d(float *out, const struct param *q, const struct st_tensor *t)
+{
+	int64_t frames = q->shape[0], o = q->shape[1], taps = q->shape[2] * q->shape[3], channels = q->shape[4];
+	float *in = mem_alloc((size_t)q->count * sizeof *in);
+
+	st_to_f32(in, t);
+	for (int64_t f = 0; f < frames; f++)
+		for (int64_t i = 0; i < o; i++)
+			for (int64_t k = 0; k < taps; k++)
+				for (int64_t c = 0; c < channels; c++)
+					*out++ = in[((i * channels + c) * frames + f) * taps + k];
+	mem_free(in);
+}
+
 /* Fold a batch norm into its convolution: (w x - mean) weight / sqrt(var + eps) + bias = (scale w) x + shift. A parameter of rank 1 is the bias. */
 static void read_folded(const struct renames *r, float *out, const struct param *q, const struct source *at)
 {
@@ -430,6 +452,8 @@ void renames_read(const struct renames *r, const struct safetensors *s, const st
 		read_folded(r, out, q, &at);
 	else if (q->flags & PARAM_CONV)
 		read_conv(out, q, at.t[0]);
+	else if (q->flags & PARAM_CONV3D)
+		read_conv3d(out, q, at.t[0]);
 	else
 		for (int i = 0; i < at.n; out += st_count(at.t[i++]))
 			st_to_f32(out, at.t[i]);
@@ -441,7 +465,7 @@ const float *renames_view(const struct renames *r, const struct safetensors *s, 
 {
 	struct str name = {0};
 	struct source at = locate(r, s, q->name, &name);
-	const struct st_tensor *t = at.n == 1 && at.how == RENAME_SAME && !(q->flags & PARAM_CONV) ? at.t[0] : NULL;
+	const struct st_tensor *t = at.n == 1 && at.how == RENAME_SAME && !(q->flags & (PARAM_CONV | PARAM_CONV3D)) ? at.t[0] : NULL;
 
 	str_release(&name);
 	return t && t->type == ST_F32 && (uintptr_t)t->data % sizeof(float) == 0 ? t->data : NULL;

@@ -6,14 +6,15 @@
 #include "file/safetensors.h"
 #include "tape/params.h"
 
-/* How a parameter is made from a file's tensors. A convolution (PARAM_CONV) is [O, kh, kw, C] here and always [O, C, kh, kw] in files. */
+/* How a parameter is made from a file's tensors. A convolution (PARAM_CONV) is [O, kh, kw, C] here and always [O, C, kh, kw] in files, and
+ * likewise PARAM_CONV3D. */
 enum rename_how {
 	RENAME_SAME,
 	RENAME_TRANSPOSED,      /* a matrix, transposed in the file */
 	RENAME_CONV_TRANSPOSED, /* a transposed convolution, [C, O, kh, kw] in the file: [O, kh, kw, C], flipped in both directions */
 	RENAME_SWAPPED,         /* the upper and the lower half of the rows (dimension 0) are in the other order in the file */
 	RENAME_FLAT,            /* the same elements in the same order, with other dimensions in the file */
-	RENAME_POINTWISE,       /* a matrix, which in the file may be a convolution of 1 x 1 */
+	RENAME_POINTWISE,       /* a matrix, which in the file may be a convolution of 1 x 1 or 1 x 1 x 1 */
 	RENAME_ROOT,            /* as RENAME_POINTWISE for a matrix [1, C]; each element becomes sqrt(element / C) */
 	RENAME_FOLDED /* a convolution or its bias, with the batch norm after it folded in: `theirs` are the norm's weight, bias, running_mean
 	                         * and running_var, and the convolution's weight */

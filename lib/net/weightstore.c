@@ -91,7 +91,7 @@ void weightstore_layout(struct weightstore *w, struct params *p, struct tape *t,
 {
 	if (w->bulk)
 		params_layout_but(p, PARAM_BULK);
-	w->plain = w->bf16 ? params_layout_apart(p, PARAM_BULK | PARAM_CONV) : p->total;
+	w->plain = w->bf16 ? params_layout_apart(p, PARAM_BULK | PARAM_CONV | PARAM_CONV3D) : p->total;
 	tape_layout(t, d, &(struct plan_options){.bf16 = w->bf16, .bf16_weights = w->bf16});
 }
 

@@ -16,6 +16,7 @@ enum {
 	PARAM_THIRDS = 8, /* op_linear reads it as three matrices, of a third of its rows each, never as one */
 	PARAM_QKV = 32,   /* [3 H, H], packed queries, keys and values: three matrices to an optimizer */
 	PARAM_CONV = 16,  /* [O, kh, kw, C], read only by op_conv; files hold it as [O, C, kh, kw] */
+	PARAM_CONV3D = 64 /* [kt, O, kh, kw, C], read only by op_conv, as kt weights; files hold it as [O, C, kt, kh, kw]; not trained */
 };
 
 enum init_kind {

@@ -99,6 +99,8 @@ for w in bf16 int8; do
 	check_grep "the stamp says so" "\"weights\":\"$w\"" t5.$w.tar
 	check_exit 73 "$w where f32 is" ddm-encode -q -m "$golden/text-t5" --tokens 3 --weight-dtype $w -o t5.tar pics
 	check_err "the option is named" 'weights'
+	check_exit 73 "f32 where $w is" ddm-encode -q -m "$golden/text-t5" --tokens 3 -o t5.$w.tar pics
+	check_err "the option is named" 'weights: .* -> [(]none[)]'
 done
 check "T5 whose matrices stay in their file" ddm-encode -q -m "$golden/text-t5" --tokens 3 --map -o t5.map.tar pics
 check_same "and change nothing" t5.map.tar t5.tar

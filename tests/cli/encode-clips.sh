@@ -1,7 +1,7 @@
 # ddm-encode on clips: latents by autoencoders for pictures and for clips, and back; what does not change them; bounded memory; refusals.
 . "$(dirname "$0")/tap.sh"
 
-vae=$SRC/tests/golden/autokl tiny=$SRC/tests/golden/autotiny taehv=$SRC/tests/golden/taehv
+vae=$SRC/tests/golden/autokl tiny=$SRC/tests/golden/autotiny taehv=$SRC/tests/golden/taehv wan=$SRC/tests/golden/wanvae
 seq 1 99999 | tr '0-9\n' '\000\030\070\120\150\200\230\270\320\350\377' >bytes
 
 # array TYPE SHAPE ORDER: a .npy whose elements follow on stdin
@@ -109,6 +109,45 @@ check "back" ddm-encode -q -m "$taehv" -d -o pngs.tar pics.tar
 check_out "pictures" "png $(ls pics/*.png | wc -l)" members pngs.tar
 check_exit_any 2 "but not to H3's" ddm-encode -m taeh3.safetensors -o x.tar pics
 check_err "told" '2 frames of latents of a picture'
+
+# Wan 2.1
+check "its autoencoder" ddm-encode -q -m "$wan" --dtype f32 -o wan.tar clips
+check_out "members" "json 4, npy 4, std.npy 4, txt 4" members wan.tar
+unpack wan.tar w
+check_grep "4 k + 1 frames" "'<f4'.*\\(4, 3, 4, 6\\)" w/a@000000.npy
+check_grep "and their deviation" "'<f4'.*\\(4, 3, 4, 6\\)" w/a@000000.std.npy
+check_grep "of four frames the last three are not coded" '\(1, 3, 4, 6\)' w/a@000013.npy
+check "the first frame is coded alone" prefix w/b@000000.npy w/a@000000.npy
+check "three threads" ddm-encode -q -m "$wan" --dtype f32 --threads 3 --batch 2 -o wan3.tar clips
+check_same "the same bytes" wan.tar wan3.tar
+check "back" ddm-encode -q -m "$wan" -d -o wand.tar wan.tar
+unpack wand.tar x
+check_grep "its frames" "'\\|u1'.*\\(13, 3, 32, 48\\)" x/a@000000.npy
+check_grep "the first of four" '\(1, 3, 32, 48\)' x/a@000013.npy
+check "mirrored draws" ddm-encode -q -m "$wan" --flip --posterior sample --seed 1 -o wanf.tar clips
+check_out "members" "flip.npy 4, json 4, npy 4, txt 4" members wanf.tar
+check "small frames need no tiles" ddm-encode -q -m "$wan" --dtype f32 --tile -o tile.tar clips
+unpack tile.tar x
+check "the same latents" diff -r w x
+mkdir large
+clip large/x 5 3 272 16
+check "large frames" ddm-encode -q -m "$wan" --dtype f32 -o large.tar large
+check "in tiles" ddm-encode -q -m "$wan" --dtype f32 --tile -o tiles.tar large
+check_exit 73 "are other latents" ddm-encode -q -m "$wan" --dtype f32 -o tiles.tar large
+check_err "told" 'tile: 1 -> \(none\)'
+check "back in tiles" ddm-encode -q -m "$wan" -d --tile -o tilesd.tar tiles.tar
+unpack tilesd.tar x
+check_grep "all of it" '\(5, 3, 272, 16\)' x/x.npy
+check_exit 2 "tiles of texts" ddm-encode -m "$SRC/tests/golden/pretrained/text-clip" --tile -o x.tar clips
+check_err "told" '--tile is for an autoencoder'
+mkdir wan22
+cp "$wan/diffusion_pytorch_model.safetensors" wan22
+sed 's/"is_residual": false/"is_residual": true/' "$wan/config.json" >wan22/config.json
+check_exit 65 "that of Wan 2.2" ddm-encode -m wan22 -o x.tar clips
+check_err "told" '"is_residual" is set, as in the autoencoder of Wan 2.2'
+sed 's/"base_dim": 4/"base_dim": 8/' "$wan/config.json" >wan22/config.json
+check_exit 65 "weights of other sizes" ddm-encode -m wan22 -o x.tar clips
+check_err "named" 'encoder.conv_in.weight'
 
 # Sizes
 mkdir odd

@@ -1,5 +1,5 @@
-"""ddm-encode on clips against PyTorch: the variants of TAEHV in their real sizes, with random weights (tests/golden/taehv.py), and real clips through
-the real TAEF2, whose frames are pictures."""
+"""ddm-encode on clips against PyTorch: the variants of TAEHV in their real sizes, with random weights (tests/golden/taehv.py), the
+autoencoder of Wan 2.1 against diffusers, and real clips through the real TAEF2, whose frames are pictures."""
 import glob
 import io
 import os
@@ -77,6 +77,33 @@ def taehv_variant(name):
     return run
 
 
+def wan():
+    """Two networks: one of the real depth, and one with other stages. Large frames go in tiles."""
+    import numpy as np
+    import torch
+    import wanvae
+    torch.set_grad_enabled(False)
+    configs = [dict(base_dim=16), dict(base_dim=8, decoder_base_dim=12, dim_mult=[1, 2, 3], num_res_blocks=1, z_dim=2, temperal_downsample=[True, True],
+                                       latents_mean=[.5, -1], latents_std=[.5, 2], scale_factor_spatial=4)]
+    for i, config in enumerate(configs):
+        net = wanvae.random_network(SEED + i, **config)
+        clips = {k: ((wanvae.clip(SEED + j, frames, h, w).numpy() + 1) * 127.5).round().astype(np.uint8) for j, (k, frames, h, w) in
+                 enumerate((("a", 13, 32, 48), ("b", 1, 64, 32), ("c", 6, 264, 16)))}
+        with tempfile.TemporaryDirectory() as d:
+            net.save_pretrained(d + "/vae")
+            net = net.double()
+            net.enable_tiling()
+            write_samples(d + "/clips.tar", clips)
+            got = encode(d + "/z.tar", "--tile", "--dtype", "f32", "-m", d + "/vae", d + "/clips.tar")
+            back = encode(d + "/x.tar", "--tile", "-m", d + "/vae", "-d", d + "/z.tar")
+            for k, x in clips.items():
+                _, z, std = wanvae.encode(net, torch.tensor(x).float().div(127.5).sub(1))
+                wrong = differ(k, got[k], z.numpy()) or differ(k, got[k + ".std"], std.numpy()) or pixels_differ(k, back[k], wanvae.decode(net, z).numpy())
+                if wrong:
+                    return wrong
+    return None
+
+
 def real_clips():
     """Each frame's latent is that of the frame as a picture, and the clips come back as sharp as TAEF2 leaves photographs."""
     import av
@@ -104,4 +131,5 @@ def real_clips():
 
 for variant in VARIANTS:
     case("clips through %s and back" % variant, ["torch", "numpy"], taehv_variant(variant))
+case("clips through the autoencoder of Wan 2.1 and back, diffusers", ["torch", "numpy", "diffusers"], wan)
 case("real clips through TAEF2 and back", ["numpy", "PIL", "av", "clips/labels.json", "weights/taesd/taef2_encoder.safetensors"], real_clips)

@@ -117,6 +117,41 @@ static void folded(void **state)
 	st_free(s);
 }
 
+/* A convolution in time and space: [O, C, kt, kh, kw] in the file, kt convolutions in memory; and one of 1 x 1 x 1 as a matrix. */
+static void convolution_in_time(void **state)
+{
+	static const struct rename rules[] = {{"m.weight", {"m.weight"}, RENAME_POINTWISE}};
+	static const struct renames r = {.v = rules, .n = 1};
+	float w[2 * 3 * 3 * 2 * 1], m[6] = {1, 2, 3, 4, 5, 6}, out[36];
+	const struct st_tensor t[] = {{.name = "c.weight", .type = ST_F32, .rank = 5, .shape = {2, 3, 3, 2, 1}, .data = w},
+	                              {.name = "m.weight", .type = ST_F32, .rank = 5, .shape = {2, 3, 1, 1, 1}, .data = m}};
+	struct safetensors *s = st_of(t, 2, "here", NULL, NULL);
+	struct params p = {0};
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < 36; i++)
+		w[i] = (float)i;
+	params_add(&p, "c.weight", 5, (int64_t[]){3, 2, 2, 1, 3}, PARAM_CONV3D, zeros);
+	params_add(&p, "m.weight", 2, (int64_t[]){2, 3}, 0, zeros);
+	assert_int_equal(renames_match(&r, s, "here", &p, &e), 0);
+	renames_read(&r, s, &p.v[0], out);
+	for (int f = 0; f < 3; f++)
+		for (int o = 0; o < 2; o++)
+			for (int y = 0; y < 2; y++)
+				for (int c = 0; c < 3; c++)
+					assert_true(out[((f * 2 + o) * 2 + y) * 3 + c] == (float)(((o * 3 + c) * 3 + f) * 2 + y));
+	renames_read(&r, s, &p.v[1], out);
+	assert_memory_equal(out, m, sizeof m);
+	params_release(&p);
+	params_add(&p, "c.weight", 5, (int64_t[]){3, 3, 2, 1, 2}, PARAM_CONV3D, zeros);
+	params_add(&p, "m.weight", 2, (int64_t[]){2, 3}, 0, zeros);
+	assert_int_equal(renames_match(&r, s, "here", &p, &e), -1);
+	assert_non_null(strstr(e.msg, "c.weight"));
+	params_release(&p);
+	st_free(s);
+}
+
 /* PyTorch's layout in the file, op_conv's layout in memory. */
 static void convolution(void **state)
 {
@@ -215,8 +250,12 @@ static void old_attention(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(names),       cmocka_unit_test(families),      cmocka_unit_test(folded),
-	    cmocka_unit_test(convolution), cmocka_unit_test(old_attention),
+	    cmocka_unit_test(names),
+	    cmocka_unit_test(families),
+	    cmocka_unit_test(folded),
+	    cmocka_unit_test(convolution),
+	    cmocka_unit_test(convolution_in_time),
+	    cmocka_unit_test(old_attention),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

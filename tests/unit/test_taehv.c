@@ -14,8 +14,8 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"
-#include "net/autoencoder.h"
 #include "net/taehv.h"
+#include "tests/unit/clips.h"
 #include "tests/unit/scratch.h"
 
 /* Errors of float kernels over 30 layers. */
@@ -24,34 +24,6 @@ static const double TOL = 1e-5;
 static struct safetensors *golden;
 static struct pool *pool;
 static struct device *device;
-
-/* A clip in memory. */
-struct clip {
-	float *x; /* (frames, 3, h, w) */
-	int64_t frames, h, w, next;
-};
-
-static int read_clip(void *arg, const struct clip_part *p, float *x, struct err *e)
-{
-	const struct clip *c = arg;
-
-	(void)e;
-	assert_true(p->frames == 1 && p->frame >= 0 && p->frame < c->frames && p->height == c->h && p->width == c->w);
-	memcpy(x, c->x + p->frame * 3 * c->h * c->w, (size_t)(3 * c->h * c->w) * sizeof *x);
-	return 0;
-}
-
-/* Each frame comes once, in order. */
-static int write_clip(void *arg, const struct clip_part *p, const float *x, struct err *e)
-{
-	struct clip *c = arg;
-
-	(void)e;
-	assert_true(p->frames == 1 && p->frame == c->next && p->frame < c->frames && p->height == c->h && p->width == c->w);
-	c->next++;
-	memcpy(c->x + p->frame * 3 * c->h * c->w, x, (size_t)(3 * c->h * c->w) * sizeof *x);
-	return 0;
-}
 
 static const struct st_tensor *tensor(const char *rule, const char *what)
 {
@@ -104,31 +76,13 @@ static struct autoencoder *open_as(const char *name)
 	return a;
 }
 
-static void encode(struct autoencoder *a, const struct clip *c, float *z)
-{
-	struct err e = {0};
-
-	if (autoencoder_encode_clip(a, c->frames, c->h, c->w, 0, read_clip, (void *)(uintptr_t)c, z, &e))
-		fail_msg("%s", e.msg);
-}
-
-static void decode(struct autoencoder *a, int64_t latents, const float *z, struct clip *out)
-{
-	struct err e = {0};
-
-	out->next = 0;
-	if (autoencoder_decode_clip(a, latents, z, out->h / 16, out->w / 16, 0, write_clip, out, &e))
-		fail_msg("%s", e.msg);
-	assert_int_equal(out->next, out->frames);
-}
-
 static void check_rule(const char *name, const char *rule)
 {
 	struct autoencoder *a = open_as(name);
 	const struct autoencoder_config *c = autoencoder_config(a);
 	const struct st_tensor *x = tensor(rule, "x"), *z = tensor(rule, "latent"), *y = tensor(rule, "decoded");
-	struct clip in = {values(x), x->shape[0], x->shape[2], x->shape[3], 0};
-	struct clip out = {mem_alloc((size_t)st_count(y) * sizeof(float)), y->shape[0], y->shape[2], y->shape[3], 0};
+	struct clip in = {.x = values(x), .frames = x->shape[0], .h = x->shape[2], .w = x->shape[3]};
+	struct clip out = {.x = mem_alloc((size_t)st_count(y) * sizeof(float)), .frames = y->shape[0], .h = y->shape[2], .w = y->shape[3]};
 	float *got = mem_alloc((size_t)st_count(z) * sizeof *got), *latent = values(z);
 
 	assert_int_equal(autoencoder_factor(c), 16);
@@ -136,9 +90,9 @@ static void check_rule(const char *name, const char *rule)
 	assert_int_equal(c->latent_channels, 5);
 	assert_int_equal(autoencoder_latent_frames(c, in.frames), z->shape[0]);
 	assert_int_equal(autoencoder_clip_frames(c, z->shape[0]), y->shape[0]);
-	encode(a, &in, got);
+	encode_clip(a, &in, 0, got);
 	near("latent", got, z);
-	decode(a, z->shape[0], latent, &out);
+	decode_clip(a, z->shape[0], latent, 0, &out);
 	near("decoded", out.x, y);
 	mem_free(in.x);
 	mem_free(out.x);
@@ -164,13 +118,13 @@ static void cogvideox(void **state)
 {
 	struct autoencoder *a = open_as("taecvx");
 	const struct st_tensor *z = tensor("causal", "latent"), *y = tensor("cogvideox", "decoded");
-	struct clip out = {mem_alloc((size_t)st_count(y) * sizeof(float)), y->shape[0], y->shape[2], y->shape[3], 0};
+	struct clip out = {.x = mem_alloc((size_t)st_count(y) * sizeof(float)), .frames = y->shape[0], .h = y->shape[2], .w = y->shape[3]};
 	float *latent = values(z);
 
 	(void)state;
 	assert_int_equal(autoencoder_clip_frames(autoencoder_config(a), 2), 8);
 	assert_int_equal(autoencoder_clip_frames(autoencoder_config(a), 3), 9);
-	decode(a, 2, latent, &out);
+	decode_clip(a, 2, latent, 0, &out);
 	near("decoded", out.x, y);
 	mem_free(out.x);
 	mem_free(latent);
@@ -185,30 +139,30 @@ static void pieces(void **state)
 	enum { H = 32, W = 16, FRAMES = 77, LATENTS = 20, ONE = 5 * 2, PIXELS = 3 * H * W };
 	static const int64_t some[] = {1, 2, 3, 7, 8, 9, 17};
 	struct autoencoder *a = open_as("taew2_2");
-	struct clip whole = {mem_alloc(sizeof(float[FRAMES * PIXELS])), FRAMES, H, W, 0}, again = whole, part;
+	struct clip whole = {.x = mem_alloc(sizeof(float[FRAMES * PIXELS])), .frames = FRAMES, .h = H, .w = W}, again = whole, part;
 	static float z[LATENTS * ONE], piece[LATENTS * ONE];
 
 	(void)state;
 	for (int i = 0; i < FRAMES * PIXELS; i++)
 		whole.x[i] = (float)sin(.37 * i + 1e-4 * i * (i % 97));
-	encode(a, &whole, z);
+	encode_clip(a, &whole, 0, z);
 	again.x = mem_alloc(sizeof(float[FRAMES * PIXELS]));
-	decode(a, LATENTS, z, &again);
+	decode_clip(a, LATENTS, z, 0, &again);
 	for (size_t k = 0; k < sizeof some / sizeof *some; k++) {
-		part = (struct clip){whole.x, 4 * some[k], H, W, 0};
-		encode(a, &part, piece);
+		part = (struct clip){.x = whole.x, .frames = 4 * some[k], .h = H, .w = W};
+		encode_clip(a, &part, 0, piece);
 		assert_memory_equal(piece, z, (size_t)(some[k] * ONE) * sizeof *z);
-		part = (struct clip){mem_alloc(sizeof(float[FRAMES * PIXELS])), 4 * some[k] - 3, H, W, 0};
-		decode(a, some[k], z, &part);
+		part = (struct clip){.x = mem_alloc(sizeof(float[FRAMES * PIXELS])), .frames = 4 * some[k] - 3, .h = H, .w = W};
+		decode_clip(a, some[k], z, 0, &part);
 		assert_memory_equal(part.x, again.x, (size_t)(part.frames * PIXELS) * sizeof(float));
 		mem_free(part.x);
 	}
 	/* A clip that ends within a group of frames repeats its last frame. */
-	part = (struct clip){whole.x, 75, H, W, 0};
+	part = (struct clip){.x = whole.x, .frames = 75, .h = H, .w = W};
 	memcpy(whole.x + 75 * PIXELS, whole.x + 74 * PIXELS, sizeof(float[PIXELS]));
 	whole.frames = 76;
-	encode(a, &whole, z);
-	encode(a, &part, piece);
+	encode_clip(a, &whole, 0, z);
+	encode_clip(a, &part, 0, piece);
 	assert_memory_equal(piece, z, sizeof(float[19 * ONE]));
 	mem_free(whole.x);
 	mem_free(again.x);
@@ -222,16 +176,16 @@ static void picture(void **state)
 	struct err e = {0};
 	struct autoencoder *a = open_as("taehv");
 	static float x[N * 3 * H * W], z[N * 5 * 6], one[5 * 6], y[N * 3 * H * W], back[3 * H * W];
-	struct clip in = {x + 3 * H * W, 1, H, W, 0}, out = {back, 1, H, W, 0};
+	struct clip in = {.x = x + 3 * H * W, .frames = 1, .h = H, .w = W}, out = {.x = back, .frames = 1, .h = H, .w = W};
 
 	(void)state;
 	for (int i = 0; i < N * 3 * H * W; i++)
 		x[i] = (float)cos(.1 * i);
 	assert_int_equal(autoencoder_encode(a, N, x, H, W, 0, z, &e), 0);
 	assert_int_equal(autoencoder_decode(a, N, z, 2, 3, 0, y, &e), 0);
-	encode(a, &in, one);
+	encode_clip(a, &in, 0, one);
 	assert_memory_equal(one, z + 30, sizeof one);
-	decode(a, 1, one, &out);
+	decode_clip(a, 1, one, 0, &out);
 	assert_memory_equal(back, y + 3 * H * W, sizeof back);
 	autoencoder_free(a);
 	a = open_as("taeh3");

@@ -65,6 +65,13 @@ static struct tensor *attend(const struct mmdit *k, struct tape *t, struct tenso
 	return op_attention_bias(t, qkv[0], qkv[1], qkv[2], bias, 1 / sqrt((double)(k->hidden / k->heads)), 0);
 }
 
+/* Turn queries and keys of all tokens by their positions. */
+static void turn(const struct mmdit *k, struct tape *t, struct tensor **qkv)
+{
+	for (int i = 0; i < 2 && k->cosine; i++)
+		qkv[i] = op_rotary(t, qkv[i], k->cosine, k->sine, ROTARY_ADJACENT);
+}
+
 /* Attention of the tokens of both streams to the tokens of both: out[s] (B, T, H). */
 static void attend_jointly(const struct mmdit *k, struct tape *t, struct tensor *qkv[MMDIT_STREAMS][3], struct tensor **out)
 {
@@ -73,6 +80,7 @@ static void attend_jointly(const struct mmdit *k, struct tape *t, struct tensor 
 
 	for (int i = 0; i < 3; i++)
 		all[i] = op_concat(t, 1, MMDIT_STREAMS, (struct tensor *const[]){qkv[MMDIT_TEXT][i], qkv[MMDIT_PICTURE][i]});
+	turn(k, t, all);
 	y = attend(k, t, all, k->bias);
 	for (int s = 0; s < MMDIT_STREAMS; s++) {
 		int64_t tokens = qkv[s][0]->shape[1], flat[3] = {y->shape[0], tokens, k->hidden};
@@ -135,6 +143,44 @@ void mmdit_joint_block(const struct mmdit *k, const struct layers *l, const stru
 		x[s] = tape_float(t, op_gate(t, y, m[s][MMDIT_MLP_GATE], h[s]));
 	}
 	tape_block_end(t);
+}
+
+struct tensor *mmdit_single_block(const struct mmdit *k, const struct layers *l, const struct mmdit_single_names *names, struct tensor *x)
+{
+	struct tape *t = l->t;
+	int64_t n = k->hidden, wide = MLP_RATIO * n, packed[5] = {x->shape[0], x->shape[1], 3, k->heads, n / k->heads};
+	struct tensor *m[MMDIT_MLP_SHIFT], *h, *qkv[3], *part[2];
+
+	tape_block_begin(t);
+	mmdit_modulation(k, l, names->modulation, MMDIT_MLP_SHIFT, m);
+	h = modulated(t, x, m[MMDIT_SHIFT], m[MMDIT_SCALE]);
+	h = layer_linear(l, h, names->linear1, &(struct linear){.out = 3 * n + wide, .init = init_xavier(n, 3 * n + wide)});
+	op_unstack(t, op_reshape(t, op_slice(t, h, 2, 0, 3 * n), 5, packed), 2, qkv);
+	qkv[0] = head_norm(l, qkv[0], names->norm_q);
+	qkv[1] = head_norm(l, qkv[1], names->norm_k);
+	turn(k, t, qkv);
+	part[0] = op_reshape(t, attend(k, t, qkv, k->bias), 3, x->shape);
+	part[1] = op_unary(t, op_slice(t, h, 2, 3 * n, wide), UNARY_GELU_TANH);
+	h = layer_linear(l, op_concat(t, 2, 2, part), names->linear2, &(struct linear){.out = n, .init = init_xavier(n + wide, n)});
+	x = tape_float(t, op_gate(t, x, m[MMDIT_GATE], h));
+	tape_block_end(t);
+	return x;
+}
+
+struct tensor *mmdit_embedding(const struct layers *l, struct tensor *x, const char *name, const char *first, const char *second, int64_t width)
+{
+	struct layers both = layers_in(l, "%s.", name);
+
+	x = layer_linear(&both, x, first, &(struct linear){.out = width, .act = UNARY_SILU + 1, .edge = 1, .init = init_small});
+	return layer_linear(&both, x, second, &(struct linear){.out = width, .edge = 1, .init = init_small});
+}
+
+int mmdit_too_narrow(int64_t numbers, int64_t width, struct err *e)
+{
+	return err_set(e, ERR_USAGE,
+	               "this network can learn neither noise nor velocity: a patch has %lld numbers, more than the network's width of %lld; use "
+	               "--predict x0, a smaller patch or a wider network",
+	               (long long)numbers, (long long)width);
 }
 
 struct tensor *mmdit_conditioning(const struct layers *l, int n, struct tensor *const *parts)

@@ -34,9 +34,10 @@ struct mmdit_names {
 struct mmdit {
 	struct layers l;
 	int64_t hidden, heads;
-	int qk_norm;         /* queries and keys pass through an RMSNorm */
-	struct tensor *bias; /* mmdit_bias */
-	struct tensor *act;  /* (B, hidden): SiLU of the conditioning, which every modulation reads */
+	int qk_norm;                  /* queries and keys pass through an RMSNorm */
+	struct tensor *bias;          /* mmdit_bias */
+	struct tensor *cosine, *sine; /* (text_tokens + n, H / heads / 2): rotary positions of text, then picture; NULL: none */
+	struct tensor *act;           /* (B, hidden): SiLU of the conditioning, which every modulation reads */
 };
 
 /* One block of two streams. */
@@ -44,6 +45,13 @@ struct mmdit_block {
 	const struct mmdit_names *names[MMDIT_STREAMS];
 	const struct mmdit_names *second; /* a second attention among the picture's tokens alone: qkv, proj and norms; NULL: none */
 	int last;                         /* 1: no later block reads the text, so this stream has only queries, keys and values */
+};
+
+/* Names within a block of one stream: a linear layer for queries, keys, values and the MLP together, [7 H, H], and one for the outputs of both. */
+struct mmdit_single_names {
+	const char *linear1, *linear2;
+	const char *norm_q, *norm_k;
+	const char *modulation;
 };
 
 /* What joint attention adds to its scores, (B, 1, 1, text_tokens + n): the mask (B, text_tokens) of the text, which excludes padding, and 0 for the n
@@ -56,6 +64,16 @@ void mmdit_modulation(const struct mmdit *k, const struct layers *l, const char 
 /* Run a block. x[MMDIT_STREAMS] are tokens (B, T, H) of each stream, and are replaced by the block's output; after a last block x[MMDIT_TEXT] is
  * NULL. */
 void mmdit_joint_block(const struct mmdit *k, const struct layers *l, const struct mmdit_block *b, struct tensor **x);
+
+/* A block of one stream on tokens (B, T, H), the text's before the picture's. Attention and MLP run side by side (Dehghani et al. 2023, arXiv
+ * 2302.05442). */
+struct tensor *mmdit_single_block(const struct mmdit *k, const struct layers *l, const struct mmdit_single_names *names, struct tensor *x);
+
+/* The layers NAME.FIRST, SiLU and NAME.SECOND on (B, in): (B, width). */
+struct tensor *mmdit_embedding(const struct layers *l, struct tensor *x, const char *name, const char *first, const char *second, int64_t width);
+
+/* ERR_USAGE: a patch of so many numbers is more than the network is wide. */
+int mmdit_too_narrow(int64_t numbers, int64_t width, struct err *e);
 
 /* SiLU of the sum of n embeddings (B, H). */
 struct tensor *mmdit_conditioning(const struct layers *l, int n, struct tensor *const *parts);

@@ -146,7 +146,7 @@ struct net_def {
 };
 
 /* Every architecture: net_NAME is defined in its file. The first of a role is the default. */
-#define NET_DEFS(X) X(dit) X(router) X(paris) X(pixart) X(unet) X(unet_text) X(mnist_unet) X(sd3) X(exact) X(exact_router)
+#define NET_DEFS(X) X(dit) X(router) X(paris) X(pixart) X(unet) X(unet_text) X(mnist_unet) X(sd3) X(flux) X(exact) X(exact_router)
 
 #define NET_DECLARE(name) extern const struct net_def net_##name;
 NET_DEFS(NET_DECLARE)

@@ -85,11 +85,8 @@ static struct tensor *conditioning(const struct layers *l, const struct net_conf
 	int64_t h = own(c)->hidden;
 	struct tensor *part[2] = {layer_timestep(l, in->time, "t_embedder.mlp", h, 10000, c->time_scale)};
 
-	if (in->pooled) {
-		part[1] =
-		    layer_linear(l, in->pooled, "y_embedder.mlp.0", &(struct linear){.out = h, .act = UNARY_SILU + 1, .edge = 1, .init = init_small});
-		part[1] = layer_linear(l, part[1], "y_embedder.mlp.2", &(struct linear){.out = h, .edge = 1, .init = init_small});
-	}
+	if (in->pooled)
+		part[1] = mmdit_embedding(l, in->pooled, "y_embedder.mlp", "0", "2", h);
 	return mmdit_conditioning(l, in->pooled ? 2 : 1, part);
 }
 
@@ -153,12 +150,7 @@ static int check_noise(const struct net_config *c, struct err *e)
 {
 	int64_t numbers = own(c)->patch * own(c)->patch * c->channels;
 
-	if (numbers > own(c)->hidden)
-		return err_set(e, ERR_USAGE,
-		               "this network can learn neither noise nor velocity: a patch has %lld numbers, more than the network's width of "
-		               "%lld; use --predict x0, a smaller patch or a wider network",
-		               (long long)numbers, (long long)own(c)->hidden);
-	return 0;
+	return numbers > own(c)->hidden ? mmdit_too_narrow(numbers, own(c)->hidden, e) : 0;
 }
 
 #define OWN(field) NET_OWN_AT(struct sd3_config, field)

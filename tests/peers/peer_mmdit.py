@@ -1,34 +1,18 @@
-"""SD3 transformers of random weights, as diffusers saves them with a scheduler, sampled by ddm-sample and by diffusers."""
+"""SD3 and FLUX transformers of random weights, as diffusers saves them with a scheduler, sampled by ddm-sample and by diffusers."""
 import io
-import math
+import json
 import os
 import subprocess
+import sys
 import tarfile
 import tempfile
 
-from peers import BUILD, SEED, case
+from peers import BUILD, SEED, SOURCE, case
 
-TOKENS, PROMPTS, CFG = 5, 3, 3.
+sys.path.insert(0, SOURCE + "/tests/golden")
+TOKENS, PROMPTS, CFG, GUIDANCE = 5, 3, 3., 2.5
 SMALL = dict(sample_size=8, patch_size=2, in_channels=4, num_layers=3, attention_head_dim=8, num_attention_heads=4, joint_attention_dim=12,
              caption_projection_dim=32, pooled_projection_dim=7, out_channels=4)
-
-
-def in_double():
-    """diffusers computes the sinusoid of the time and the mean squares of RMSNorm in float32, also in networks of doubles. Here both are doubles."""
-    import torch
-    from diffusers.models import embeddings, normalization
-
-    def timesteps(t, embedding_dim, flip_sin_to_cos=False, downscale_freq_shift=1, scale=1, max_period=10000):
-        half = embedding_dim // 2
-        angle = scale * t[:, None].double() * torch.exp(-math.log(max_period) * torch.arange(half).double() / (half - downscale_freq_shift))
-        parts = [torch.cos(angle), torch.sin(angle)] if flip_sin_to_cos else [torch.sin(angle), torch.cos(angle)]
-        return torch.cat(parts, dim=-1)
-
-    def norm(self, x):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
-
-    embeddings.get_timestep_embedding = timesteps
-    normalization.RMSNorm.forward = norm
 
 
 def randomised(net, draw):
@@ -41,16 +25,23 @@ def randomised(net, draw):
 
 
 def predict_sd3(net, x, t, text, pooled):
-    return net(x, encoder_hidden_states=text, pooled_projections=pooled, timestep=t.expand(len(x))).sample
+    return net(x, encoder_hidden_states=text, pooled_projections=pooled, timestep=1000 * t.expand(len(x))).sample
+
+
+def predict_flux(net, x, t, text, pooled):
+    import diffusers_double
+
+    return diffusers_double.flux(net, x, t.expand(len(x)), text, pooled, GUIDANCE if net.config.guidance_embeds else 0)
 
 
 def sampled(make, predict, shift, steps):
     def run():
         import diffusers
+        import diffusers_double
         import numpy as np
         import torch
 
-        in_double()
+        diffusers_double.patch()
         torch.set_grad_enabled(False)
         draw = torch.Generator().manual_seed(SEED)
         net = randomised(make(diffusers), draw)
@@ -63,6 +54,11 @@ def sampled(make, predict, shift, steps):
         with tempfile.TemporaryDirectory() as d:
             net.save_pretrained(d + "/pipe/transformer")
             scheduler.save_pretrained(d + "/pipe/scheduler")
+            if "sample_size" not in c:  # a FLUX does not say for which size it is, nor by which guidance scale
+                with open(d + "/pipe/transformer/config.json") as f:
+                    o = json.load(f)
+                with open(d + "/pipe/transformer/config.json", "w") as f:
+                    json.dump(dict(o, sample_size=8, guidance_scale=GUIDANCE), f)
             np.savez(d + "/text.npz", prompt_embeds=text.numpy(), pooled_prompt_embeds=pooled.numpy())
             np.savez(d + "/away.npz", prompt_embeds=away.numpy(), pooled_prompt_embeds=away_pooled.numpy())
             r = subprocess.run([os.path.join(BUILD, "ddm-sample"), "-q", "--noise", "torch", "--seed", str(SEED), "--steps", str(steps), "--route",
@@ -76,8 +72,8 @@ def sampled(make, predict, shift, steps):
         scheduler.set_timesteps(steps)
         for i, t in enumerate(scheduler.timesteps):
             sigma = scheduler.sigmas[i].double()
-            v = predict(net, x, 1000 * sigma, text, pooled)
-            u = predict(net, x, 1000 * sigma, away.expand(PROMPTS, -1, -1), away_pooled.expand(PROMPTS, -1))
+            v = predict(net, x, sigma, text, pooled)
+            u = predict(net, x, sigma, away.expand(PROMPTS, -1, -1), away_pooled.expand(PROMPTS, -1))
             x = x + (scheduler.sigmas[i + 1].double() - sigma) * (u + CFG * (v - u))
         far = abs(got.reshape(x.shape) - x.numpy()).max() / abs(x).max().item()
         return None if far < 1e-5 else "latents differ by %.3g of the largest" % far
@@ -88,8 +84,16 @@ def sd3(**more):
     return lambda diffusers: diffusers.SD3Transformer2DModel(**dict(SMALL, **more))
 
 
+def flux(**more):
+    return lambda diffusers: diffusers.FluxTransformer2DModel(**dict(
+        dict(patch_size=1, in_channels=16, num_layers=2, num_single_layers=3, attention_head_dim=16, num_attention_heads=3, joint_attention_dim=12,
+             pooled_projection_dim=7, axes_dims_rope=(4, 6, 6)), **more))
+
+
 NEEDS = ["torch", "diffusers", "numpy"]
 case("SD3, one evaluation: diffusers", NEEDS, sampled(sd3(pos_embed_max_size=7), predict_sd3, 1., 1))
 case("SD3, five steps with a shift: diffusers", NEEDS, sampled(sd3(pos_embed_max_size=4), predict_sd3, 3., 5))
 case("SD3.5-medium: diffusers", NEEDS, sampled(sd3(pos_embed_max_size=6, qk_norm="rms_norm", dual_attention_layers=(0, 1)), predict_sd3, 3., 4))
 case("SD3.5-large: diffusers", NEEDS, sampled(sd3(pos_embed_max_size=5, qk_norm="rms_norm"), predict_sd3, 3., 4))
+case("FLUX.1-schnell: diffusers", NEEDS, sampled(flux(), predict_flux, 1., 4))
+case("FLUX.1-dev: diffusers", NEEDS, sampled(flux(guidance_embeds=True, axes_dims_rope=(8, 4, 4)), predict_flux, 3., 4))

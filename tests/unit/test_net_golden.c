@@ -1,5 +1,5 @@
-/* net: DiT, router, Paris expert, PixArt and U-Nets, forward and backward, against PyTorch's numbers of tests/golden/net.py; SD3 against those of
- * diffusers by tests/golden/mmdit.py, also with the weights under diffusers' names. */
+/* net: DiT, router, Paris expert, PixArt and U-Nets, forward and backward, against PyTorch's numbers of tests/golden/net.py; SD3 and FLUX against
+ * those of diffusers by tests/golden/mmdit.py, also with the weights under diffusers' names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -405,7 +405,7 @@ static void positions(void **state)
 /* clang-format off */
 #define GOLDEN_TRAINED(n) {n, check, NULL, NULL, n} /* with trained positions, or without positions */
 #define GOLDEN(n) {n, check, NULL, NULL, n}, {"positions of " n, positions, NULL, NULL, n}
-#define GOLDEN_DIFFUSERS(n) GOLDEN(n), {"diffusers' names of " n, diffusers_names, NULL, NULL, n}
+#define DIFFUSERS_NAMES(n) {"diffusers' names of " n, diffusers_names, NULL, NULL, n}
 /* clang-format on */
 
 int main(void)
@@ -424,8 +424,12 @@ int main(void)
 	                                   GOLDEN_TRAINED("unet1"),
 	                                   GOLDEN_TRAINED("unet-text"),
 	                                   GOLDEN_TRAINED("unet-text1"),
-	                                   GOLDEN_DIFFUSERS("sd3"),
-	                                   GOLDEN_DIFFUSERS("sd35")};
+	                                   GOLDEN("sd3"),
+	                                   DIFFUSERS_NAMES("sd3"),
+	                                   GOLDEN("sd35"),
+	                                   DIFFUSERS_NAMES("sd35"),
+	                                   GOLDEN_TRAINED("flux"),
+	                                   DIFFUSERS_NAMES("flux")};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,9 +135,12 @@ static int open_samples(struct run *r, const char *shards, struct err *e)
 	if (!(r->data = dataset_open(shards, &o, e)))
 		return -1;
 	info = dataset_info(r->data);
-	if (info->channels != s->channels || info->height != s->size || info->width != s->size)
-		return err_set(e, ERR_DATA, "%s: samples of %d x %d x %d, but the model is of %lld x %lld x %lld", shards, info->channels,
-		               info->height, info->width, (long long)s->channels, (long long)s->size, (long long)s->size);
+	if (info->channels != s->channels || info->height != s->size || info->width != s->size || info->frames != s->frames)
+		return err_set(e, ERR_DATA,
+		               "%s: samples of %lld frames of %d x %d x %d, but the model is of %lld frames of %lld x %lld x %lld (0 frames: "
+		               "pictures)",
+		               shards, (long long)info->frames, info->channels, info->height, info->width, (long long)s->frames,
+		               (long long)s->channels, (long long)s->size, (long long)s->size);
 	if (r->told == TOLD_CLASS && info->classes > s->classes)
 		return err_set(e, ERR_DATA, "%s: has %d classes, but the model was trained with %d", shards, info->classes, s->classes);
 	r->pick = mem_alloc((size_t)info->count * sizeof *r->pick);

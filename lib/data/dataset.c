@@ -41,7 +41,6 @@ struct dataset {
 	struct manifest manifest;
 	struct part *part;
 	int64_t parts;
-	int64_t numel;                    /* of a sample */
 	int64_t cached;                   /* samples [0, cached) stay in memory after they are first read */
 	size_t stride;                    /* bytes of a cached sample */
 	size_t at[PIECES], bytes[PIECES]; /* offset and size of each piece; size 0: absent */
@@ -54,6 +53,7 @@ struct dataset {
 /* A decoded sample. */
 struct decoded {
 	int channels, height, width;
+	int64_t frames;      /* of a clip; 0: none */
 	int array;           /* piece X is floats, not bytes */
 	void *piece[PIECES]; /* text: (rows, text_width) of float16; pooled: (pooled_width) of float16 */
 	int32_t label;
@@ -67,48 +67,66 @@ static void decoded_release(struct decoded *d)
 	*d = (struct decoded){0};
 }
 
-/* fast-DiT stores latents with a batch dimension of one, which is dropped. */
-static void drop_batch(struct npy *a, int rank)
+/* Whether an array is a clip, (F, C, H, W). fast-DiT stores the latents of a picture with a batch dimension of one. */
+static int is_clip(const struct npy *a)
 {
-	if (a->rank != rank + 1 || a->shape[0] != 1)
-		return;
-	memmove(a->shape, a->shape + 1, (size_t)rank * sizeof *a->shape);
-	a->rank = rank;
+	return a->rank == 4 && (a->type == NPY_U1 || a->shape[0] != 1);
 }
 
-static float *floats(const struct npy *a, const char *name, struct err *e)
+/* The numbers of an array: floats, or, of a clip of pixels, bytes. */
+static void *numbers(const struct npy *a, int pixels, const char *name, struct err *e)
 {
-	float *v = mem_try((size_t)npy_count(a), sizeof *v, name, e);
+	size_t n = (size_t)npy_count(a);
+	float *v = pixels && !a->fortran ? NULL : mem_try(n, sizeof *v, name, e);
+	uint8_t *bytes = pixels ? mem_try(n, 1, name, e) : NULL;
 
 	if (v)
 		npy_to_f32(v, a);
-	return v;
+	if (!pixels)
+		return v;
+	for (size_t i = 0; bytes && v && i < n; i++)
+		bytes[i] = (uint8_t)v[i];
+	if (bytes && !a->fortran)
+		memcpy(bytes, a->data, n);
+	mem_free(v);
+	return bytes;
 }
 
 /* All arrays of a sample must have the shape of its first. */
 static int decode_array(struct decoded *out, int piece, const struct sample_member *m, const char *name, struct err *e)
 {
+	struct decoded was = *out;
 	struct npy a;
-	const int64_t *shape;
-	int rc = -1, channels;
+	int64_t shape[4] = {1, 1, 1, 1};
+	int rc = -1, clip, pixels, large = 0;
 
 	if (npy_parse(&a, m->data, m->len, name, e))
 		return -1;
-	drop_batch(&a, 3);
-	shape = a.shape + (a.rank == 3);
-	channels = a.rank == 3 && a.shape[0] <= SIDE_LIMIT ? (int)a.shape[0] : 1;
-	if (a.rank != 2 && a.rank != 3)
-		err_set(e, ERR_DATA, "%s: an array of rank %d, not (C, H, W)", name, a.rank);
-	else if (npy_count(&a) < 1 || shape[0] > SIDE_LIMIT || shape[1] > SIDE_LIMIT || (a.rank == 3 && a.shape[0] > SIDE_LIMIT))
+	clip = is_clip(&a);
+	pixels = clip && a.type == NPY_U1;
+	for (int d = 0; d < a.rank && a.rank <= 4; d++) {
+		shape[4 - a.rank + d] = a.shape[d];
+		large |= a.shape[d] > SIDE_LIMIT;
+	}
+	if (a.rank < 2 || a.rank > 4)
+		err_set(e, ERR_DATA, "%s: an array of rank %d, not (C, H, W), or of a clip (F, C, H, W)", name, a.rank);
+	else if (npy_count(&a) < 1 || large)
 		err_set(e, ERR_DATA, "%s: an array of impossible size", name);
-	else if (piece != PIECE_X && (channels != out->channels || shape[0] != out->height || shape[1] != out->width))
-		err_set(e, ERR_DATA, "%s: %s is of another shape than npy", name, members[piece]);
-	else if ((out->piece[piece] = floats(&a, name, e))) {
-		out->channels = channels;
-		out->height = (int)shape[0];
-		out->width = (int)shape[1];
-		out->array = 1;
-		rc = 0;
+	else if (pixels && shape[1] != 1 && shape[1] != 3)
+		err_set(e, ERR_DATA,
+		        "%s: a clip of bytes has %lld channels; pixels have 3 or 1 channels, and the shape is (frames, channels, height, width)",
+		        name, (long long)shape[1]);
+	else {
+		out->frames = clip ? shape[0] : 0;
+		out->channels = (int)shape[1];
+		out->height = (int)shape[2];
+		out->width = (int)shape[3];
+		out->array = !pixels;
+		if (piece != PIECE_X && (out->frames != was.frames || out->channels != was.channels || out->height != was.height ||
+		                         out->width != was.width || out->array != was.array))
+			err_set(e, ERR_DATA, "%s: %s is of another shape than npy", name, members[piece]);
+		else if ((out->piece[piece] = numbers(&a, pixels, name, e)))
+			rc = 0;
 	}
 	npy_release(&a);
 	return rc;
@@ -164,6 +182,8 @@ static int decode_arrays(struct decoded *out, const struct sample *s, const stru
 
 		if (m && decode_array(out, i, m, name, e))
 			return -1;
+		if (!out->array)
+			return 0; /* pixels: they are mirrored where they are read */
 	}
 	if (o->mirrored && !out->piece[PIECE_FLIP])
 		return err_set(e, ERR_DATA, "%s has no %s: unlike a picture, an array needs its mirrored version there", name, members[PIECE_FLIP]);
@@ -179,7 +199,12 @@ static int compare(const struct decoded *x, const struct dataset *d, const char 
 	const struct dataset_info *f = &d->info;
 
 	if (d->info.arrays != x->array)
-		return err_set(e, ERR_DATA, "%s is %s, the others are not", name, x->array ? "an array" : "a picture");
+		return err_set(e, ERR_DATA, "%s is %s, the others are not", name,
+		               x->array    ? "an array"
+		               : x->frames ? "a clip of pixels"
+		                           : "a picture");
+	if (x->frames != f->frames)
+		return err_set(e, ERR_DATA, "%s has %lld frames, the others %lld (0: a picture)", name, (long long)x->frames, (long long)f->frames);
 	if (d->info.deviations != (x->piece[PIECE_STD] != NULL))
 		return err_set(e, ERR_DATA, "%s has %s %s, unlike the others", name, d->info.deviations ? "no" : "a", members[PIECE_STD]);
 	if (x->text_width != d->info.text_width)
@@ -231,7 +256,7 @@ static int decode(struct decoded *out, const struct dataset *d, const struct par
 		rc = array ? decode_arrays(out, &s, &d->o, name, e) : decode_picture(out, &s, &d->o, e);
 	if (!rc && d->o.text)
 		rc = decode_text(out, &s, d, name, e);
-	if (!rc && d->numel)
+	if (!rc && d->info.numel)
 		rc = compare(out, d, name, e);
 	mem_free(name);
 	mem_free(member);
@@ -342,7 +367,7 @@ static size_t piece_bytes(const struct dataset *d, int piece)
 		return (size_t)(f->text_tokens * f->text_width) * sizeof(uint16_t);
 	if (piece == PIECE_POOLED)
 		return (size_t)f->pooled_width * sizeof(uint16_t);
-	return (size_t)d->numel * (f->arrays ? sizeof(float) : 1);
+	return (size_t)f->numel * (f->arrays ? sizeof(float) : 1);
 }
 
 /* Lay out the pieces that the first sample has, one after the other. */
@@ -367,12 +392,13 @@ static int measure(struct dataset *d, struct err *e)
 	d->info.channels = x.channels;
 	d->info.height = x.height;
 	d->info.width = x.width;
+	d->info.frames = x.frames;
 	d->info.arrays = x.array;
 	d->info.deviations = x.piece[PIECE_STD] != NULL;
 	d->info.text_tokens = d->o.text && d->o.text_tokens ? d->o.text_tokens : x.rows;
 	d->info.text_width = x.text_width;
 	d->info.pooled_width = x.pooled_width;
-	d->numel = (int64_t)x.channels * x.height * x.width;
+	d->info.numel = (x.frames ? x.frames : 1) * x.channels * x.height * x.width;
 	lay_out(d, &x);
 	decoded_release(&x);
 	d->cached = budget / d->stride < (uint64_t)d->info.count ? (int64_t)(budget / d->stride) : d->info.count;
@@ -471,9 +497,9 @@ static void deliver(const struct dataset *d, struct dataset_item *it, const void
 	if (it->x && f->arrays)
 		memcpy(it->x, piece[x], d->bytes[x]);
 	else if (it->x)
-		expand(it->x, piece[x], d->numel);
+		expand(it->x, piece[x], d->info.numel);
 	if (it->x && it->mirrored && !f->arrays)
-		mirror(it->x, (int64_t)f->channels * f->height, f->width);
+		mirror(it->x, f->numel / f->width, f->width);
 	if (it->std && f->deviations)
 		memcpy(it->std, piece[x + PIECE_STD], d->bytes[PIECE_STD]);
 	if (it->pooled && d->bytes[PIECE_POOLED])

@@ -34,7 +34,9 @@ struct dataset_options {
 struct dataset_info {
 	int64_t count; /* samples in this part; a sample of several clusters as often as it counts (manifest_shared_name) */
 	int channels, height, width;
-	int arrays;                      /* samples are arrays, not pictures */
+	int64_t frames;                  /* samples are clips of so many frames; 0: they are not clips */
+	int64_t numel;                   /* numbers of a sample: max(frames, 1) channels height width */
+	int arrays;                      /* samples are arrays of floating-point numbers, not pictures or clips of pixels */
 	int clusters;                    /* K of the directory */
 	const int64_t *sizes;            /* [clusters] training samples per cluster; borrowed */
 	const int64_t *held;             /* [clusters] held-out samples per cluster; borrowed */
@@ -48,13 +50,13 @@ struct dataset_info {
 
 /* An absent directory is ERR_NOINPUT; a cluster out of range ERR_USAGE; an empty cluster, a shard that disagrees with the manifest, or samples of
  * unequal size ERR_DATA. Caller frees with dataset_free. The first sample decides what the set holds: arrays (a .npy takes precedence over a
- * picture) of shape (C, H, W), (1, C, H, W) or (H, W), or pictures. */
+ * picture) of shape (C, H, W), (1, C, H, W) or (H, W), clips, which are arrays of shape (F, C, H, W), or pictures. A clip of bytes holds pixels. */
 struct dataset *dataset_open(const char *shards, const struct dataset_options *o, struct err *e);
 void dataset_free(struct dataset *d);
 const struct dataset_info *dataset_info(const struct dataset *d);
 
-/* Read sample i of the part (0 <= i < count; shards in name order, samples in shard order): pixels as value/127.5 - 1 in (C, H, W) order, arrays
- * unchanged; *label and *cluster are -1 if unknown. x, label, cluster may be NULL. Thread-safe. */
+/* Read sample i of the part (0 <= i < count; shards in name order, samples in shard order): pixels as value/127.5 - 1 in (C, H, W) order, of
+ * clips (F, C, H, W), arrays unchanged; *label and *cluster are -1 if unknown. x, label, cluster may be NULL. Thread-safe. */
 int dataset_read(struct dataset *d, int64_t i, float *x, int32_t *label, int32_t *cluster, struct err *e);
 const char *dataset_key(struct dataset *d, int64_t i);
 

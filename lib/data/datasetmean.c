@@ -5,7 +5,7 @@
 int dataset_mean(struct dataset *d, int64_t most, int flip, float *mean, struct err *e)
 {
 	const struct dataset_info *info = dataset_info(d);
-	int64_t n = info->count < most ? info->count : most, count = (int64_t)info->channels * info->height * info->width;
+	int64_t n = info->count < most ? info->count : most, count = info->numel;
 	double *sum = mem_zalloc((size_t)count, sizeof *sum);
 	float *x = mem_alloc(2 * (size_t)count * sizeof *x);
 	int rc = 0;

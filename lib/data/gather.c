@@ -72,6 +72,8 @@ static struct dataset *open_part(const char *shards, const struct gather_options
 
 static int same_shape(struct gathered *g, const struct dataset_info *f, const char *shards, struct err *e)
 {
+	if (f->frames)
+		return err_set(e, ERR_DATA, "%s: the samples are clips, and exact models are made of pictures or their latents", shards);
 	if (f->height != f->width)
 		return err_set(e, ERR_DATA, "%s: samples of %d x %d are not square: resize them (--size)", shards, f->height, f->width);
 	if (!g->d) {

@@ -149,7 +149,7 @@ static int slot_init(struct slot *s, const struct loader *l, struct err *e)
 /* Buffers for one sample. */
 static int places_init(struct loader *l, const struct dataset_info *info, struct err *e)
 {
-	l->numel = (int64_t)info->channels * info->height * info->width;
+	l->numel = info->numel;
 	l->text_numel = info->text_tokens * info->text_width;
 	l->pooled_numel = info->pooled_width;
 	if (info->deviations && !(l->std = mem_try((size_t)l->numel, sizeof *l->std, "a sample", e)))
@@ -170,8 +170,7 @@ uint64_t loader_bytes(const struct dataset *d, int64_t batch, int ahead)
 {
 	const struct dataset_info *f = dataset_info(d);
 
-	return (uint64_t)slots_of(ahead) * (uint64_t)batch * sizeof(float) *
-	       (uint64_t)((int64_t)f->channels * f->height * f->width + f->text_tokens * f->text_width + f->pooled_width);
+	return (uint64_t)slots_of(ahead) * (uint64_t)batch * sizeof(float) * (uint64_t)(f->numel + f->text_tokens * f->text_width + f->pooled_width);
 }
 
 struct loader *loader_new(struct dataset *d, const struct loader_options *o, struct err *e)

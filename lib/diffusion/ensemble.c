@@ -16,7 +16,6 @@
 #include "diffusion/membership.h"
 #include "diffusion/ondevice.h"
 #include "file/fileio.h"
-#include "file/npy.h"
 #include "net/pager.h"
 
 static void member_run(struct member *m, int64_t n, const float *x, const float *t, const struct condition *c, float *out)
@@ -178,7 +177,7 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 	if (!m->config)
 		return -1;
 	m->capacity = o->capacity;
-	m->d = m->config->net.channels * m->config->net.size * m->config->net.size;
+	m->d = net_sample_elements(&m->config->net);
 	m->elements = net_elements(&m->config->net);
 	if (exact && (!(m->host_x = mem_try((size_t)o->capacity * (size_t)m->d, sizeof *m->host_x, "samples", e)) ||
 	              !(m->host_out = mem_try((size_t)o->capacity * (size_t)m->elements, sizeof *m->host_out, "predictions", e))))
@@ -194,41 +193,6 @@ static int add_scheduler(struct ensemble *s, const char *folder, const char *sub
 
 	if (path && !rc)
 		ensemble_add_file(s, str_new("%s%sscheduler_config.json", sub, slash), hash);
-	mem_free(path);
-	return rc;
-}
-
-/* Load the mean of the expert's data if the file exists and the conversion needs it: for an epsilon prediction in mode CONVERT_MATCH. */
-static int add_mean(struct ensemble *s, struct member *m, const char *folder, const char *sub, const char *slash, const struct ensemble_options *o,
-                    struct err *e)
-{
-	const struct net_config *c = &m->config->net;
-	char *path = path_join(folder, MODEL_MEAN_NAME), hash[65];
-	float *host = NULL;
-	struct npy a = {0};
-	int rc = -1;
-
-	if (o->own || o->mode != CONVERT_MATCH || prediction_find(m->config->prediction) != PREDICT_EPSILON || !path_exists(path)) {
-		mem_free(path);
-		return 0;
-	}
-	if (npy_load(&a, path, e) || sha256_file(path, hash, NULL, e))
-		goto out;
-	if (a.rank != 3 || a.shape[0] != c->channels || a.shape[1] != c->size || a.shape[2] != c->size || npy_not_finite(&a)) {
-		err_set(e, ERR_DATA, "%s: the mean of the expert's samples should be %lld x %lld x %lld finite numbers", path, (long long)c->channels,
-		        (long long)c->size, (long long)c->size);
-		goto out;
-	}
-	host = mem_alloc((size_t)m->d * sizeof *host);
-	npy_to_f32(host, &a);
-	if (!(m->mean = m->device->alloc(m->device, (size_t)m->d * sizeof *m->mean, "mean of the data", e)))
-		goto out;
-	device_put(m->device, m->mean, host, (size_t)m->d * sizeof *host);
-	ensemble_add_file(s, str_new("%s%s" MODEL_MEAN_NAME, sub, slash), hash);
-	rc = 0;
-out:
-	npy_release(&a);
-	mem_free(host);
 	mem_free(path);
 	return rc;
 }
@@ -259,7 +223,7 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 		goto out;
 	ensemble_add_file(s, str_new("%s%s%s", sub, slash, m->model ? model_weights_file(m->model) : model_weights_name(net_role(&m->config->net))),
 	                  hash);
-	rc = add_mean(s, m, folder, sub, slash, o, e) || ensemble_add_losses(s, i, folder, sub, first, &o->policy, e) ? -1 : 0;
+	rc = ensemble_add_mean(s, m, folder, sub, slash, o, e) || ensemble_add_losses(s, i, folder, sub, first, &o->policy, e) ? -1 : 0;
 out:
 	mem_free(config);
 	mem_free(folder);
@@ -279,10 +243,14 @@ static int check_shape(struct ensemble *s, const struct net_config *c, const cha
 	if (!s->d) {
 		s->channels = c->channels;
 		s->size = c->size;
-		s->d = c->channels * c->size * c->size;
+		s->frames = c->frames;
+		s->d = net_sample_elements(c);
 		return 0;
 	}
-	return agree(where, "channels", c->channels, s->channels, e) || agree(where, "size", c->size, s->size, e) ? -1 : 0;
+	return agree(where, "channels", c->channels, s->channels, e) || agree(where, "size", c->size, s->size, e) ||
+	               agree(where, "num_frames", c->frames, s->frames, e)
+	           ? -1
+	           : 0;
 }
 
 static int check_text(struct ensemble *s, const struct net_config *c, const char *where, int first, struct err *e)

@@ -46,18 +46,18 @@ struct ensemble {
 	int clusters;         /* clusters the model knows; k unless `owners` has experts */
 	struct owners owners; /* the times and clusters of the experts; zeroed: all times, and expert i is of cluster i */
 	struct owner *owner;  /* (k) held for `owners`, or NULL */
-	int64_t channels, size, d;       /* of a picture; d = channels * size * size */
-	int classes;                     /* 0: unconditional */
-	json_t *class_names;             /* (core/names.h); NULL: classes have no names */
-	int told_cluster;                /* the experts' classes are clusters (struct model_config) */
-	int null_label;                  /* every expert was trained with the null label: unconditional sampling and guidance work */
-	int64_t text_tokens, text_width; /* size of the text features that the experts read; 0: none */
-	int64_t pooled_width;            /* of the pooled vectors that some of them read; 0: none does */
-	int lower;                       /* some expert was trained on lower-case texts (struct model_config) */
-	int masked;                      /* some expert reads the padding mask (struct condition) */
-	struct expert *expert;           /* (k) */
-	struct guidance_native *native;  /* (k) what the experts predict, for guidance that rescales inside them */
-	struct router router;            /* logits is NULL if the policy does not need a router or there is none */
+	int64_t channels, size, frames, d; /* of a sample; frames 0: pictures; d: its elements */
+	int classes;                       /* 0: unconditional */
+	json_t *class_names;               /* (core/names.h); NULL: classes have no names */
+	int told_cluster;                  /* the experts' classes are clusters (struct model_config) */
+	int null_label;                    /* every expert was trained with the null label: unconditional sampling and guidance work */
+	int64_t text_tokens, text_width;   /* size of the text features that the experts read; 0: none */
+	int64_t pooled_width;              /* of the pooled vectors that some of them read; 0: none does */
+	int lower;                         /* some expert was trained on lower-case texts (struct model_config) */
+	int masked;                        /* some expert reads the padding mask (struct condition) */
+	struct expert *expert;             /* (k) */
+	struct guidance_native *native;    /* (k) what the experts predict, for guidance that rescales inside them */
+	struct router router;              /* logits is NULL if the policy does not need a router or there is none */
 	/* With `own`: */
 	const struct schedule *schedule; /* the first expert's; experts on other paths are converted to it at equal log-SNR */
 	enum prediction kind;            /* of all experts' predictions: epsilon if their kinds differ, x0 if their paths differ */

@@ -16,7 +16,8 @@ static int same_number(const char *what, int64_t guide, int64_t guided, struct e
 static int check_condition(const struct ensemble *g, const struct ensemble *s, struct err *e)
 {
 	if (same_number("number of channels", g->channels, s->channels, e) || same_number("size of samples", g->size, s->size, e) ||
-	    same_number("number of classes", g->classes, s->classes, e) || same_number("length of texts", g->text_tokens, s->text_tokens, e) ||
+	    same_number("number of frames", g->frames, s->frames, e) || same_number("number of classes", g->classes, s->classes, e) ||
+	    same_number("length of texts", g->text_tokens, s->text_tokens, e) ||
 	    same_number("width of text features", g->text_width, s->text_width, e) ||
 	    (g->pooled_width && same_number("width of pooled vectors", g->pooled_width, s->pooled_width, e)))
 		return -1;

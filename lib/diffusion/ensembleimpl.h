@@ -49,4 +49,8 @@ void ensemble_to_own_path(struct member *m, int64_t n, const float *x, const flo
 /* Load the weights of a network unless they are in memory. ERR_NOMEM names options that need less. */
 int ensemble_load_member(struct member *m, struct err *e);
 
+/* Load the mean of the expert's data if the file exists and the conversion needs it: for an epsilon prediction in mode CONVERT_MATCH. */
+int ensemble_add_mean(struct ensemble *s, struct member *m, const char *folder, const char *sub, const char *slash, const struct ensemble_options *o,
+                      struct err *e);
+
 #endif

@@ -38,7 +38,7 @@ static int agree(struct agreement *a, const char *dir, const char *name, const s
 		return 0;
 	}
 	if (differs(dir, name, "channels", n->channels, a->net.channels, a->first, e) ||
-	    differs(dir, name, "size", n->size, a->net.size, a->first, e))
+	    differs(dir, name, "size", n->size, a->net.size, a->first, e) || differs(dir, name, "num_frames", n->frames, a->net.frames, a->first, e))
 		return -1;
 	if (!net_is_classifier(n) && !net_is_classifier(&a->net))
 		return differs(dir, name, "classes", n->classes, a->net.classes, a->first, e);
@@ -169,7 +169,7 @@ static int64_t *survey(const char *dir, int64_t *n, int *router, struct err *e)
 
 static void model_facts(json_t *o, const struct agreement *a, json_t *rows, json_t *missing)
 {
-	int64_t picture[3] = {a->net.channels, a->net.size, a->net.size};
+	int64_t shape[4];
 	json_t *row;
 	size_t i;
 
@@ -177,7 +177,7 @@ static void model_facts(json_t *o, const struct agreement *a, json_t *rows, json
 	if (json_array_size(missing))
 		json_object_set(o, "absent", missing);
 	if (*a->first) {
-		json_object_set_new(o, "picture", facts_shape(3, picture));
+		json_object_set_new(o, "picture", facts_shape(net_sample_shape(&a->net, shape), shape));
 		if (a->net.classes)
 			facts_i64(o, "classes", a->net.classes);
 		facts_copy(o, "class_names", a->together.class_names);

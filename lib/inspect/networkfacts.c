@@ -39,7 +39,7 @@ static void net_facts(json_t *o, const struct net_config *n, struct params *p)
 static void config_facts(json_t *o, const struct model_config *c, struct params *p)
 {
 	const struct net_config *n = &c->net;
-	int64_t picture[3] = {n->channels, n->size, n->size};
+	int64_t shape[4];
 	char range[TIME_RANGE_TEXT];
 
 	facts_text(o, "network", net_title(n));
@@ -54,7 +54,7 @@ static void config_facts(json_t *o, const struct model_config *c, struct params 
 		json_object_set_new(o, "cluster", c->cluster >= 0 ? json_integer(c->cluster) : json_string("all"));
 	if (c->clusters)
 		facts_i64(o, "k", c->clusters);
-	json_object_set_new(o, "picture", facts_shape(3, picture));
+	json_object_set_new(o, "picture", facts_shape(net_sample_shape(n, shape), shape));
 	if (!net_is_exact(n))
 		net_facts(o, n, p);
 }

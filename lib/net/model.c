@@ -140,8 +140,9 @@ static void record(struct recording *r, const void *config, const int64_t *size)
 static void record_gradient(struct recording *r, const void *config, const int64_t *size)
 {
 	const struct net_config *c = config;
-	const int64_t shape[4] = {r->capacity, c->channels, c->size, c->size};
-	struct net_input in = {.x = tape_input(r->l.t, DT_F32, 4, shape, TAPE_BATCHED | TAPE_GRAD)};
+	int64_t shape[5] = {r->capacity};
+	int rank = 1 + net_sample_shape(c, shape + 1);
+	struct net_input in = {.x = tape_input(r->l.t, DT_F32, rank, shape, TAPE_BATCHED | TAPE_GRAD)};
 
 	(void)size;
 	tape_freeze(r->l.t);

@@ -100,7 +100,7 @@ static void suggest_preset(struct str *s, const char *name, const struct net_con
 	mem_free(base);
 }
 
-/* Append " dit-nano/P .. dit-xl/P, the same as paris- and pixart-, with a patch size P of ..": the presets of `first` and the prefixes of the
+/* Append " dit-{nano,..,xl}/P, the same as paris- and pixart-, with a patch size P of ..": the presets of `first` and the prefixes of the
  * architectures that share them. */
 static void list_shared(struct str *s, const struct net_config *c, const struct net_def *first)
 {
@@ -108,8 +108,10 @@ static void list_shared(struct str *s, const struct net_config *c, const struct 
 	const struct net_def *def;
 	int same = 0;
 
+	str_printf(s, " %s{", first->prefix);
 	for (int i = 0; p->names[i]; i++)
-		str_printf(s, " %s%s%s", first->prefix, p->names[i], p->tail);
+		str_printf(s, "%s%s", i ? "," : "", p->names[i]);
+	str_printf(s, "}%s", p->tail);
 	for (int d = 0; (def = candidate(c, d)); d++)
 		if (def->presets == p && def != first)
 			str_printf(s, "%s%s", same++ ? " and " : ", the same as ", def->prefix);
@@ -191,6 +193,10 @@ int net_check(const struct net_config *c, struct err *e)
 	if (c->channels < 1 || c->channels > 4096 || c->size < 1 || c->size > 65536)
 		return err_set(e, ERR_USAGE, "a network for %lld channels of %lld x %lld is out of range", (long long)c->channels, (long long)c->size,
 		               (long long)c->size);
+	if (c->frames && !net_takes_clips(c))
+		return err_set(e, ERR_USAGE,
+		               "a %s network is for pictures, and these samples are clips of %lld frames; use a preset such as vdit-nano/1x4",
+		               net_name(c), (long long)c->frames);
 	if (c->def->check && c->def->check(c, e))
 		return -1;
 	if (c->classes < 0 || c->classes > 10000000 || !(c->class_dropout >= 0 && c->class_dropout < 1))

@@ -21,6 +21,7 @@ struct net_config {
 	int64_t channels;                       /* of the picture or latent */
 	int64_t out_channels;                   /* as channels, or twice that if a variance is predicted too */
 	int64_t size;                           /* height = width */
+	int64_t frames;                         /* of a clip; 0: samples are pictures */
 	int64_t classes;                        /* 0: unconditional */
 	double class_dropout;                   /* probability of the null label (index `classes`) in training; > 0 adds its row to the table */
 	int64_t clusters;                       /* classifier: K */
@@ -38,7 +39,7 @@ enum net_input_kind { NET_IN_X, NET_IN_TIME, NET_IN_LABEL, NET_IN_TEXT, NET_IN_M
 struct net_input {
 	union {
 		struct {
-			struct tensor *x, *time; /* (B, channels, size, size); (B), in [0, 1] */
+			struct tensor *x, *time; /* (B, channels, size, size), of clips (B, frames, channels, size, size); (B), in [0, 1] */
 			struct tensor *label;    /* (B) of DT_I32 */
 			struct tensor *text;     /* (B, text_tokens, text_width) */
 			struct tensor *mask;     /* (B, text_tokens), 0 for a token and NET_PADDING for padding; NULL: no padding */
@@ -68,7 +69,12 @@ const char *net_name(const struct net_config *c);
 const char *net_title(const struct net_config *c);
 /* Whether stamps name the architecture: 0 for the default one of its role. */
 int net_is_named(const struct net_config *c);
-/* Output elements of one sample: out_channels size size, or clusters. */
+/* Elements of one sample; its shape, of which the rank is returned: (channels, size, size), of a clip (frames, channels, size, size). */
+int64_t net_sample_elements(const struct net_config *c);
+int net_sample_shape(const struct net_config *c, int64_t shape[4]);
+/* Whether the architecture can read clips. */
+int net_takes_clips(const struct net_config *c);
+/* Output elements of one sample: those of a sample of out_channels, or clusters. */
 int64_t net_elements(const struct net_config *c);
 /* The prediction if config.json has none; NULL: config.json must have it. Empty for a classifier. */
 const char *net_prediction(const struct net_config *c);
@@ -136,8 +142,8 @@ const char *net_differs(const struct net_config *a, const struct net_config *b);
 /* Make the inputs of the tape that the configuration reads and that are still NULL in *in. */
 void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in);
 
-/* Record the network. Returns (B, out_channels, size, size), or logits (B, clusters) for a router, contiguous. B is the tape's
- * capacity. */
+/* Record the network. Returns (B, out_channels, size, size), of clips (B, frames, out_channels, size, size), or logits (B, clusters) for a router,
+ * contiguous. B is the tape's capacity. */
 struct tensor *net_record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in);
 
 /* The table of parameters, laid out, without a tape. Release with params_release. */

@@ -42,6 +42,8 @@ struct net_field {
 	{"in_channels", NULL, NULL, NET_INT, NET_AT(channels), 0, 0, INT32_MAX, NET_REQUIRED}, \
 	{"out_channels", NULL, NULL, NET_INT, NET_AT(out_channels), 0, 0, INT32_MAX, 0}, \
 	{"sample_size", "latent_size", NULL, NET_INT, NET_AT(size), side, 0, INT32_MAX, (side) ? NET_ALWAYS : NET_REQUIRED}
+/* An architecture reads clips if it lists this field. */
+#define NET_FRAMES_FIELD {"num_frames", NULL, NULL, NET_INT, NET_AT(frames), 0, 0, 65536, 0}
 #define NET_CLASS_FIELDS \
 	{"num_classes", NULL, NULL, NET_INT, NET_AT(classes), 0, 0, INT32_MAX, 0}
 /* For an expert too: the number of clusters of its data. */
@@ -73,6 +75,7 @@ struct net_reads {
 /* The entries of the inputs in struct net_input. */
 /* clang-format off */
 #define NET_SIZE_OF(field) {0, NET_AT(field)}
+/* Of a clip: the frames come first. */
 #define NET_READS_X {NET_IN_X, 0, 0, 3, {NET_SIZE_OF(channels), NET_SIZE_OF(size), NET_SIZE_OF(size)}}
 #define NET_READS_TIME {NET_IN_TIME, 0, 0, 0, {{0}}}
 #define NET_READS_LABEL {NET_IN_LABEL, NET_AT(classes), 1, 0, {{0}}}
@@ -146,7 +149,7 @@ struct net_def {
 };
 
 /* Every architecture: net_NAME is defined in its file. The first of a role is the default. */
-#define NET_DEFS(X) X(dit) X(router) X(paris) X(pixart) X(unet) X(unet_text) X(mnist_unet) X(sd3) X(flux) X(exact) X(exact_router)
+#define NET_DEFS(X) X(dit) X(router) X(paris) X(pixart) X(video_dit) X(unet) X(unet_text) X(mnist_unet) X(sd3) X(flux) X(exact) X(exact_router)
 
 #define NET_DECLARE(name) extern const struct net_def net_##name;
 NET_DEFS(NET_DECLARE)

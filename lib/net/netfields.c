@@ -50,11 +50,14 @@ int net_may_read(const struct net_config *c, enum net_input_kind input)
 
 static struct tensor *input(struct tape *t, const struct net_config *c, const struct net_reads *r)
 {
-	int64_t shape[4] = {tape_capacity(t)};
+	int64_t shape[5] = {tape_capacity(t)};
+	int rank = r->rank;
 
 	for (int i = 0; i < r->rank; i++)
 		shape[1 + i] = r->shape[i].number ? r->shape[i].number : *(const int64_t *)((const char *)c + r->shape[i].at);
-	return tape_input(t, r->integers ? DT_I32 : tape_real(t), 1 + r->rank, shape, TAPE_BATCHED);
+	if (r->input == NET_IN_X)
+		rank = net_sample_shape(c, shape + 1);
+	return tape_input(t, r->integers ? DT_I32 : tape_real(t), 1 + rank, shape, TAPE_BATCHED);
 }
 
 void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in)
@@ -79,7 +82,24 @@ const char *net_title(const struct net_config *c)
 
 int64_t net_elements(const struct net_config *c)
 {
-	return net_is_classifier(c) ? c->clusters : c->out_channels * c->size * c->size;
+	return net_is_classifier(c) ? c->clusters : c->out_channels * (net_sample_elements(c) / c->channels);
+}
+
+int64_t net_sample_elements(const struct net_config *c)
+{
+	return (c->frames ? c->frames : 1) * c->channels * c->size * c->size;
+}
+
+int net_sample_shape(const struct net_config *c, int64_t shape[4])
+{
+	int rank = 0;
+
+	if (c->frames)
+		shape[rank++] = c->frames;
+	shape[rank++] = c->channels;
+	shape[rank++] = c->size;
+	shape[rank++] = c->size;
+	return rank;
 }
 
 const char *net_prediction(const struct net_config *c)
@@ -307,12 +327,23 @@ void net_to_json(const struct net_config *c, json_t *o)
 		c->def->write(c, o);
 }
 
-int net_has_dropout(const struct net_config *c)
+/* Whether the architecture's table lists the field at this offset. */
+static int lists(const struct net_config *c, size_t at)
 {
 	for (int i = 0; i < c->def->nfields; i++)
-		if (c->def->fields[i].at == NET_AT(dropout))
+		if (c->def->fields[i].at == at)
 			return 1;
 	return 0;
+}
+
+int net_has_dropout(const struct net_config *c)
+{
+	return lists(c, NET_AT(dropout));
+}
+
+int net_takes_clips(const struct net_config *c)
+{
+	return lists(c, NET_AT(frames));
 }
 
 const char *net_differs(const struct net_config *a, const struct net_config *b)

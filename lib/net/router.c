@@ -1,4 +1,5 @@
-/* The router of the released Paris ensemble: DiT's blocks with a class token and K logits, under the released router's tensor names. */
+/* The router of the released Paris ensemble: DiT's blocks with a class token and K logits, under the released router's tensor names. Of a clip it
+ * reads all frames as the channels of one picture. */
 #include "net/trunk.h"
 #include "net/trunkconfig.h"
 #include "tape/ops.h"
@@ -35,7 +36,8 @@ static struct tensor *head(const struct trunk *k, struct tensor *tokens)
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
 	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &paris_names};
-	struct tensor *tokens = with_class_token(&k, trunk_tokens(&k, in->x));
+	int64_t picture[4] = {in->x->shape[0], net_sample_elements(c) / (c->size * c->size), c->size, c->size};
+	struct tensor *tokens = with_class_token(&k, trunk_tokens(&k, op_reshape(t, in->x, 4, picture)));
 	struct tensor *act = tape_float_grad(t, op_unary(t, trunk_time(&k, in->time), UNARY_SILU));
 
 	for (int64_t i = 0; i < k.c->depth; i++)
@@ -44,15 +46,9 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 }
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(32),
-    TRUNK_SHAPE_FIELDS,
-    NET_CLASS_FIELDS,
-    NET_CLUSTER_FIELDS,
-    TRUNK_POSITION_FIELD,
-    TRUNK_MLP_FIELD,
-    NET_DROPOUT_FIELD("class_dropout_prob", NULL),
-    NET_TIME_FIELD,
-    TRUNK_NUMBER_FIELDS(0),
+    NET_PICTURE_FIELDS(32), NET_FRAMES_FIELD,       TRUNK_SHAPE_FIELDS, NET_CLASS_FIELDS,
+    NET_CLUSTER_FIELDS,     TRUNK_POSITION_FIELD,   TRUNK_MLP_FIELD,    NET_DROPOUT_FIELD("class_dropout_prob", NULL),
+    NET_TIME_FIELD,         TRUNK_NUMBER_FIELDS(0),
 };
 static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME};
 

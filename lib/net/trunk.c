@@ -47,7 +47,7 @@ struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x)
 {
 	const struct trunk_config *c = k->c;
 	int64_t n = k->net->size / c->patch, pos[3] = {1, n * n, c->hidden};
-	struct linear patches = {.out = c->hidden, .init = init_xavier(k->net->channels * c->patch * c->patch, c->hidden)};
+	struct linear patches = {.out = c->hidden, .init = init_xavier(x->shape[1] * c->patch * c->patch, c->hidden)};
 	struct init positions = trunk_positions(c->position_scale > 0 ? c->position_scale : 1);
 	struct tensor *h = layer_patches(&k->l, x, k->names->patch, c->patch, &patches);
 

@@ -1,4 +1,6 @@
 /* The parts of a batch of pictures that are the same wherever it is drawn: which pictures, their texts and names, and what is written of them. */
+#include <string.h>
+
 #include "core/mem.h"
 #include "core/str.h"
 #include "sample/sampling.h"
@@ -64,6 +66,27 @@ int batch_shows(const struct sampling *r, int64_t i)
 	return r->hooks.picture || r->index[i] - r->ask.first < r->sheet_n;
 }
 
+/* Copy sample `place` to the sheet; of a clip, its frames, which fill a row. */
+static int put_on_sheet(struct sampling *r, int64_t place, const struct picture *p, struct err *e)
+{
+	int64_t frames = r->out.frames, wide = (int64_t)p->width * p->channels, part = wide / frames;
+	struct picture one;
+
+	if (frames == 1) {
+		contactsheet_put(&r->sheet, &r->layout, place, 0, p);
+		return 0;
+	}
+	if (picture_alloc(&one, (int)(p->width / frames), p->height, p->channels, e))
+		return -1;
+	for (int64_t f = 0; f < frames; f++) {
+		for (int64_t y = 0; y < p->height; y++)
+			memcpy(one.pixels + y * part, p->pixels + y * wide + f * part, (size_t)part);
+		contactsheet_put(&r->sheet, &r->layout, place * frames + f, 0, &one);
+	}
+	picture_release(&one);
+	return 0;
+}
+
 int batch_put(void *arg, int64_t i, const struct output_made *m, struct err *e)
 {
 	struct sampling *r = arg;
@@ -73,9 +96,7 @@ int batch_put(void *arg, int64_t i, const struct output_made *m, struct err *e)
 		return -1;
 	if (m->picture.pixels && r->hooks.picture)
 		r->hooks.picture(r->hooks.arg, r->index[i], &m->picture);
-	if (m->picture.pixels && place < r->sheet_n)
-		contactsheet_put(&r->sheet, &r->layout, place, 0, &m->picture);
-	return 0;
+	return m->picture.pixels && place < r->sheet_n ? put_on_sheet(r, place, &m->picture, e) : 0;
 }
 
 int batch_end(struct sampling *r, int64_t n, struct err *e)

@@ -79,6 +79,22 @@ static int check_classes(struct sampling *r, struct err *e)
 	return 0;
 }
 
+/* Clips go into a tar as arrays, unless the request names another format. */
+static int check_format(struct sampling *r, const char *dir, struct err *e)
+{
+	int clips = r->ensemble.frames > 0;
+
+	if (clips && r->format_open && r->sink == SINK_TAR)
+		r->ask.format = FORMAT_CLIP;
+	if (r->ask.format == FORMAT_CLIP && !clips)
+		return err_set(e, ERR_USAGE, "--format clip: %s makes pictures, not clips", dir);
+	if (r->ask.format == FORMAT_NPZ && clips)
+		return err_set(e, ERR_USAGE, "--format npz holds pictures, and %s makes clips; use -o FILE.tar", dir);
+	if (r->ask.cfg_channels && clips)
+		return err_set(e, ERR_USAGE, "--cfg-channels is for pictures, and %s makes clips", dir);
+	return 0;
+}
+
 /* Find the autoencoder for latents: that of the request, else the model's own. */
 static int find_vae(struct sampling *r, const char *dir, struct err *e)
 {
@@ -89,10 +105,14 @@ static int find_vae(struct sampling *r, const char *dir, struct err *e)
 	r->out = (struct output){.format = (enum sample_format)r->ask.format,
 	                         .channels = s->channels,
 	                         .size = s->size,
+	                         .frames = s->frames ? s->frames : 1,
 	                         .picture_channels = s->channels,
 	                         .picture_size = s->size,
 	                         .tile = r->ask.tile,
 	                         .pool = r->device->pool};
+	if (check_format(r, dir, e))
+		return -1;
+	r->out.format = (enum sample_format)r->ask.format;
 	if (r->ask.vae)
 		r->vae = mem_strdup(r->ask.vae);
 	else if (path_exists(own))

@@ -14,7 +14,7 @@ enum { JPEG_QUALITY = 95 };
 enum { DECODED_PIXELS = 1 << 18 }; /* pixels decoded at a time, in all pictures of a chunk */
 
 const char *const output_endings[] = {
-    [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = NULL, [FORMAT_LATENT] = "npy", [FORMAT_JPG] = "jpg"};
+    [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = NULL, [FORMAT_LATENT] = "npy", [FORMAT_JPG] = "jpg", [FORMAT_CLIP] = "npy"};
 
 int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct device *d, int64_t batch, struct err *e)
 {
@@ -30,9 +30,10 @@ int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct
 		return err_set(e, ERR_DATA, "%s: the autoencoder decodes to %lld channels; pictures have 1 or 3", dir, (long long)c->out_channels);
 	o->picture_channels = c->out_channels;
 	o->picture_size = o->size * autoencoder_factor(c);
-	o->chunk = DECODED_PIXELS / (o->picture_size * o->picture_size);
+	o->chunk = DECODED_PIXELS / (o->frames * o->picture_size * o->picture_size);
 	o->chunk = o->chunk < 1 ? 1 : o->chunk < batch ? o->chunk : batch;
-	o->decoded = mem_try((size_t)(o->chunk * o->picture_channels * o->picture_size * o->picture_size), sizeof *o->decoded, "decoded pictures", e);
+	o->decoded = mem_try((size_t)(o->chunk * o->frames * o->picture_channels * o->picture_size * o->picture_size), sizeof *o->decoded,
+	                     "decoded pictures", e);
 	return o->decoded ? 0 : -1;
 }
 
@@ -65,6 +66,41 @@ struct task {
 	} * done;
 };
 
+/* The picture of a sample x: its frames (frames, channels, size, size) in a row. */
+static int sample_picture_of(struct picture *p, const struct output *o, const float *x, const char *what, struct err *e)
+{
+	int64_t c = o->picture_channels, s = o->picture_size, f = o->frames;
+	float *row;
+	int rc;
+
+	if (f == 1)
+		return gallery_picture(p, x, c, s, s, what, e);
+	row = mem_alloc((size_t)(f * c * s * s) * sizeof *row);
+	for (int64_t k = 0; k < f; k++)
+		for (int64_t y = 0; y < c * s; y++)
+			memcpy(row + (y * f + k) * s, x + (k * c * s + y) * s, (size_t)s * sizeof *row);
+	rc = gallery_picture(p, row, c, s, f * s, what, e);
+	mem_free(row);
+	return rc;
+}
+
+/* The array (F, C, H, W) of bytes of a clip, from its frames in a row. */
+static void encode_clip(const struct output *o, const struct picture *p, struct output_made *m)
+{
+	int64_t c = o->picture_channels, s = o->picture_size, f = o->frames, shape[4] = {f, c, s, s};
+	uint8_t *bytes = mem_alloc((size_t)(f * c * s * s)), *to = bytes;
+	struct str npy = {0};
+
+	for (int64_t k = 0; k < f; k++)
+		for (int64_t j = 0; j < c; j++)
+			for (int64_t i = 0; i < s * s; i++)
+				*to++ = p->pixels[((i / s * f + k) * s + i % s) * c + j];
+	npy_encode(&npy, NPY_U1, 4, shape, bytes);
+	mem_free(bytes);
+	m->data = (uint8_t *)npy.p;
+	m->len = npy.len;
+}
+
 static void encode(void *arg, int64_t i, int worker)
 {
 	const struct task *t = arg;
@@ -72,13 +108,15 @@ static void encode(void *arg, int64_t i, int worker)
 	struct done *d = &t->done[i];
 	struct output_made *m = &d->made;
 	char what[64];
-	int64_t each = o->picture_channels * o->picture_size * o->picture_size;
+	int64_t each = o->frames * o->picture_channels * o->picture_size * o->picture_size;
 
 	(void)worker;
-	snprintf(what, sizeof what, "picture %s", t->item[i].name);
-	if (gallery_picture(&m->picture, t->x + i * each, o->picture_channels, o->picture_size, o->picture_size, what, &d->e) || !t->files)
+	snprintf(what, sizeof what, "%s %s", o->frames > 1 ? "clip" : "picture", t->item[i].name);
+	if (sample_picture_of(&m->picture, o, t->x + i * each, what, &d->e) || !t->files)
 		return;
-	if (o->format == FORMAT_PNG) {
+	if (o->format == FORMAT_CLIP) {
+		encode_clip(o, &m->picture, m);
+	} else if (o->format == FORMAT_PNG) {
 		struct still_text text[] = {{"Software", "ddm-sample " DDM_VERSION}, {"ddm", t->item[i].stamp}, {"Description", t->item[i].prompt}};
 
 		still_encode_png(&m->picture, text, t->item[i].prompt ? 3 : 2, &m->data, &m->len, &d->e);
@@ -122,13 +160,14 @@ int output_put(struct output *o, const struct output_item *item, const struct ou
 
 static int make_latents(const struct output *o, int64_t n, const float *x, output_made_fn *fn, void *arg, struct err *e)
 {
-	const int64_t shape[3] = {o->channels, o->size, o->size}, each = o->channels * o->size * o->size;
+	const int64_t shape[4] = {o->frames, o->channels, o->size, o->size}, each = o->frames * o->channels * o->size * o->size;
+	int clip = o->frames > 1;
 	struct str s = {0};
 	int rc = 0;
 
 	for (int64_t i = 0; i < n && !rc; i++) {
 		str_reset(&s);
-		npy_encode(&s, NPY_F4, 3, shape, x + i * each);
+		npy_encode(&s, NPY_F4, 3 + clip, shape + !clip, x + i * each);
 		rc = fn(arg, i, &(struct output_made){.data = (uint8_t *)s.p, .len = s.len}, e);
 	}
 	str_release(&s);
@@ -159,13 +198,13 @@ static int make_pictures(struct output *o, int64_t n, const float *x, const stru
 static int decode_pictures(struct output *o, int64_t n, float *x, const struct output_item *item, int files, output_made_fn *fn, void *arg,
                            struct err *e)
 {
-	int64_t each = o->channels * o->size * o->size;
+	int64_t each = o->frames * o->channels * o->size * o->size;
 
 	autoencoder_unscale(autoencoder_config(o->vae), x, n, o->size * o->size, x);
 	for (int64_t at = 0; at < n; at += o->chunk) {
 		int64_t k = n - at < o->chunk ? n - at : o->chunk;
 
-		if (autoencoder_decode(o->vae, k, x + at * each, o->size, o->size, o->tile, o->decoded, e) ||
+		if (autoencoder_decode(o->vae, k * o->frames, x + at * each, o->size, o->size, o->tile, o->decoded, e) ||
 		    make_pictures(o, k, o->decoded, item + at, files, at, fn, arg, e))
 			return -1;
 	}

@@ -10,13 +10,13 @@
 
 struct output {
 	enum sample_format format;
-	int64_t channels, size;                 /* of the experts' samples */
+	int64_t channels, size, frames;         /* of the experts' samples; frames 1: pictures */
 	int64_t picture_channels, picture_size; /* of pictures; 0 channels: none are made */
 	int tile;
 	struct pool *pool;
 	struct autoencoder *vae; /* NULL: the experts' samples are pictures */
-	int64_t chunk;           /* pictures decoded at a time */
-	float *decoded;          /* (chunk, picture_channels, picture_size, picture_size) */
+	int64_t chunk;           /* samples decoded at a time */
+	float *decoded;          /* (chunk, frames, picture_channels, picture_size, picture_size) */
 	struct sink sink;
 };
 
@@ -29,7 +29,7 @@ struct output_item {
 
 /* One finished sample. */
 struct output_made {
-	struct picture picture; /* empty for FORMAT_LATENT */
+	struct picture picture; /* of a clip: its frames in a row; empty for FORMAT_LATENT */
 	uint8_t *data;          /* (len) its file in the output's format; NULL if no files are made */
 	size_t len;
 };
@@ -43,8 +43,9 @@ int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct
 int output_claim(const char *const *path, size_t n, struct err *e);
 /* Open the output for n samples, as sink_open. Call when the size of a picture is known. */
 int output_start(struct output *o, enum sink_kind kind, const char *path, const char *stamp, const char *same, int64_t n, struct err *e);
-/* Decode and encode x (n, channels, size, size), which is overwritten, and call fn(arg, i, sample) for each row in order; the sample is borrowed for
- * the call. files: also make the bytes of the files. On another rank than the first the output need not be started. */
+/* Decode and encode x (n, channels, size, size), of clips (n, frames, channels, size, size), which is overwritten, and call fn(arg, i, sample) for
+ * each row in order; the sample is borrowed for the call. files: also make the bytes of the files. On another rank than the first the output need not
+ * be started. */
 typedef int output_made_fn(void *arg, int64_t i, const struct output_made *m, struct err *e);
 int output_make(struct output *o, int64_t n, float *x, const struct output_item *item, int files, output_made_fn *fn, void *arg, struct err *e);
 int output_makes_files(const struct output *o); /* whether the output takes files of single samples: no array, and not nothing */

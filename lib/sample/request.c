@@ -47,6 +47,7 @@ static int settle_output(struct sampling *r, struct err *e)
 		return 0;
 	}
 	i = by_name(a->out);
+	r->format_open = a->format < 0 && i < 0;
 	if (i >= 0 && a->format >= 0 && a->format != (int)named[i].format)
 		return err_set(e, ERR_USAGE, "-o %s contradicts --format %s: that name means %s", a->out, sample_formats[a->format],
 		               sample_formats[named[i].format]);

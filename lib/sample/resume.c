@@ -8,10 +8,11 @@
 #include "file/fileio.h"
 #include "sample/sampling.h"
 
-/* Only a tar can be resumed. A log would lack the lines of the finished pictures. A sheet of JPEGs would differ, because JPEG loses information. */
+/* Only a tar can be resumed. A log would lack the lines of the finished pictures. A sheet of JPEGs would differ, because JPEG loses information, and
+ * clips are not read back for a sheet. */
 static int is_resumable(const struct sampling *r)
 {
-	return r->sink == SINK_TAR && !r->ask.log && !(r->sheet_n && r->ask.format == FORMAT_JPG);
+	return r->sink == SINK_TAR && !r->ask.log && !(r->sheet_n && (r->ask.format == FORMAT_JPG || r->ensemble.frames));
 }
 
 char *resume_key(const struct sampling *r, const char *stamp)

@@ -29,7 +29,7 @@
 
 enum { SAMPLE_MOST = 1000000 }; /* pictures; file names have six digits */
 
-enum sample_format { FORMAT_PNG, FORMAT_WEBP, FORMAT_NPZ, FORMAT_LATENT, FORMAT_JPG };
+enum sample_format { FORMAT_PNG, FORMAT_WEBP, FORMAT_NPZ, FORMAT_LATENT, FORMAT_JPG, FORMAT_CLIP };
 enum sample_spread { SPREAD_PICTURES, SPREAD_EXPERTS, SPREAD_GUIDANCE };
 enum sample_dtype { SAMPLE_F32, SAMPLE_BF16, SAMPLE_INT8, SAMPLE_TF32 };
 
@@ -86,7 +86,7 @@ struct sample_request {
 
 	/* Outputs. Each file appears complete or not at all. An existing file of the same request is left alone; of another one it is an error. */
 	const char *out; /* a picture (.png .jpg .webp .npy), an array (.npz), a folder (NAME/), else a tar; "-": tar on standard output */
-	int format;      /* enum sample_format; -1: by the ending of `out`, else PNG */
+	int format;      /* enum sample_format; -1: by the ending of `out`, else PNG, or of clips in a tar FORMAT_CLIP */
 	const char *grid, *report, *log, *timing; /* files: contact sheet, statistics, routing weights of each picture, timing */
 
 	/* The machine: no effect on results on the CPU. */

@@ -17,8 +17,13 @@
 
 const char *const sample_presets[] = {"paris", NULL}, *const sample_timesteps[] = {"even", "paris", NULL};
 const char *const sample_noises[] = {"philox", "torch", NULL}, *const sample_converts[] = {"match", "native", NULL};
-const char *const sample_formats[] = {
-    [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = "npz", [FORMAT_LATENT] = "latent", [FORMAT_JPG] = "jpg", NULL};
+const char *const sample_formats[] = {[FORMAT_PNG] = "png",
+                                      [FORMAT_WEBP] = "webp",
+                                      [FORMAT_NPZ] = "npz",
+                                      [FORMAT_LATENT] = "latent",
+                                      [FORMAT_JPG] = "jpg",
+                                      [FORMAT_CLIP] = "clip",
+                                      NULL};
 const char *const sample_dtypes[] = {[SAMPLE_F32] = "f32", [SAMPLE_BF16] = "bf16", [SAMPLE_INT8] = "int8", [SAMPLE_TF32] = "tf32", NULL};
 const char *const sample_spreads[] = {[SPREAD_PICTURES] = "pictures", [SPREAD_EXPERTS] = "experts", [SPREAD_GUIDANCE] = "guidance", NULL};
 

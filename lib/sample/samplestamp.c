@@ -31,6 +31,8 @@ struct stamp *samplestamp_all(const struct sampling *r)
 	char hash[65];
 
 	sampleoptions_stamp(s, &r->ask);
+	if (r->ensemble.frames)
+		stamp_i64(s, "frames", r->ensemble.frames);
 	stamp_output(r, s);
 	if (r->prompts.n == 1 && !r->prompts.v->negative && !r->prompts.v->seeded) {
 		stamp_text(s, "prompt", r->prompts.v->text);
@@ -63,6 +65,8 @@ struct stamp *samplestamp_picture(const struct sampling *r, int64_t i)
 	one.each = 0; /* marks the stamp of one picture, see of_all in sampleoptions.c */
 	one.seed = r->seeds[i];
 	sampleoptions_stamp(s, &one);
+	if (r->ensemble.frames)
+		stamp_i64(s, "frames", r->ensemble.frames);
 	stamp_i64(s, "index", r->index[i]);
 	if (r->draw[i] != r->index[i])
 		stamp_i64(s, "draw", r->draw[i]);

@@ -26,7 +26,8 @@
 struct sampling {
 	struct sample_request ask; /* the request, with all defaults filled in */
 	struct sample_hooks hooks;
-	int64_t count;                     /* total number of pictures */
+	int64_t count;                     /* total number of pictures, or clips */
+	int format_open;                   /* the request leaves the format open */
 	struct scheduler_solver scheduled; /* solver of a diffusers pipeline; ask.solver may point to its text */
 	struct policy policy;
 	struct solver_choice solver;

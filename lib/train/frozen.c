@@ -175,6 +175,7 @@ struct frozen_info frozen_info(const struct frozen *f)
 	struct frozen_info i = {.k = s->k,
 	                        .channels = s->channels,
 	                        .size = s->size,
+	                        .frames = s->frames,
 	                        .classes = s->classes,
 	                        .null_label = s->null_label,
 	                        .hash = s->hash,

@@ -51,12 +51,12 @@ void frozen_free(struct frozen *f);
 
 struct frozen_info {
 	int k;
-	int64_t channels, size;
-	int classes, null_label; /* as in struct ensemble */
-	double flops;            /* of one sample by all experts */
-	const char *hash;        /* SHA-256 of what determines the experts; borrowed */
-	const char *partition;   /* of the data that they were trained on; empty: unknown; borrowed */
-	const json_t *extends;   /* the partitions that it extends (core/extends.h), or NULL; borrowed */
+	int64_t channels, size, frames; /* frames 0: pictures */
+	int classes, null_label;        /* as in struct ensemble */
+	double flops;                   /* of one sample by all experts */
+	const char *hash;               /* SHA-256 of what determines the experts; borrowed */
+	const char *partition;          /* of the data that they were trained on; empty: unknown; borrowed */
+	const json_t *extends;          /* the partitions that it extends (core/extends.h), or NULL; borrowed */
 };
 struct frozen_info frozen_info(const struct frozen *f);
 

@@ -52,11 +52,12 @@ static int check_shape(const struct trainer *r, const struct net_config *now, co
 		if (a.whole ? a.i != b.i : a.f != b.f)
 			return err_set(e, ERR_USAGE, "--from: %s has %s %.12g, not %.12g", r->o->from, a.name, a.whole ? (double)b.i : b.f,
 			               a.whole ? (double)a.i : a.f);
-	if (now->channels != was->channels || now->size != was->size)
+	if (now->channels != was->channels || now->size != was->size || now->frames != was->frames)
 		return err_set(e, ERR_DATA,
-		               "--from: %s is for %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %" PRId64 " x %" PRId64
-		               " x %" PRId64,
-		               r->o->from, was->channels, was->size, was->size, r->o->shards, now->channels, now->size, now->size);
+		               "--from: %s is for %" PRId64 " frames of %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %" PRId64
+		               " frames of %" PRId64 " x %" PRId64 " x %" PRId64 " (0 frames: pictures)",
+		               r->o->from, was->frames, was->channels, was->size, was->size, r->o->shards, now->frames, now->channels, now->size,
+		               now->size);
 	return 0;
 }
 

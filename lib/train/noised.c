@@ -41,7 +41,7 @@ static int needs_experts(enum loss_kind kind)
 static void measure(struct noised *z, int64_t n, const struct net_config *c, enum loss_kind kind)
 {
 	z->rows = n;
-	z->d = c->channels * c->size * c->size;
+	z->d = net_sample_elements(c);
 	z->text_tokens = net_reads(c, NET_IN_TEXT) ? c->text_tokens : 0;
 	z->row_bytes[NOISED_VECTORS] = VECTORS * sizeof(float);
 	z->row_bytes[NOISED_X0] = (size_t)z->d * sizeof(float);
@@ -355,16 +355,17 @@ void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind
                  int backward, enum recompute recompute)
 {
 	struct tape *t = tape_new(real, capacity);
-	int64_t shape[4] = {capacity, c->channels, c->size, c->size};
+	int64_t shape[5] = {capacity};
+	int rank = 1 + net_sample_shape(c, shape + 1);
 	struct net_input in = {.dropout = c->dropout};
 	struct tensor *eps;
 
-	*l = (struct loss_tape){.tape = t, .x0 = tape_input(t, real, 4, shape, TAPE_BATCHED), .alpha = vector(t), .sigma = vector(t)};
+	*l = (struct loss_tape){.tape = t, .x0 = tape_input(t, real, rank, shape, TAPE_BATCHED), .alpha = vector(t), .sigma = vector(t)};
 	l->t = vector(t);
 	assert((kind == LOSS_SQUARED) == !net_is_classifier(c));
 	if (kind == LOSS_CLASS || net_reads(c, NET_IN_LABEL))
 		l->label = tape_input(t, DT_I32, 1, shape, TAPE_BATCHED);
-	eps = op_noise(t, 4, shape);
+	eps = op_noise(t, rank, shape);
 	l->x = op_qsample(t, l->x0, eps, l->alpha, l->sigma);
 	if (kind != LOSS_CLASS && kind != LOSS_SOFT) {
 		l->from_x0 = vector(t);

@@ -92,7 +92,8 @@ enum { MEAN_OF = 16384 }; /* samples: the error of the mean is 1/128 of their st
 static int write_mean(struct trainer *r, struct err *e)
 {
 	const struct net_config *c = &r->net;
-	int64_t shape[3] = {c->channels, c->size, c->size};
+	int64_t shape[4];
+	int rank = net_sample_shape(c, shape);
 	char *path = path_join(r->o->out, MODEL_MEAN_NAME);
 	float *mean = mem_alloc((size_t)r->objective.d * sizeof *mean);
 	struct stamp *stamp = stamp_new("ddm-train");
@@ -100,7 +101,7 @@ static int write_mean(struct trainer *r, struct err *e)
 	int rc = dataset_mean(r->data, MEAN_OF, r->o->flip, mean, e);
 
 	stamp_json(stamp, "training", json_loads(r->stamp, 0, NULL));
-	npy_encode(&npy, NPY_F4, 3, shape, mean);
+	npy_encode(&npy, NPY_F4, rank, shape, mean);
 	rc = rc || stamp_write(stamp, path, npy.p, npy.len, e) ? -1 : 0;
 	str_release(&npy);
 	stamp_free(stamp);

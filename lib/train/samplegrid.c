@@ -41,22 +41,26 @@ static int velocity(void *arg, float *v, const float *x, double t, int64_t step,
 	return r->device->error(r->device, e);
 }
 
-/* Write n pictures x (n, channels, size, size) to OUT/train/samples-STEP.png, `columns` in a row. */
+/* Write n samples x to OUT/train/samples-STEP.png, `columns` in a row; of clips a row holds the frames of one. */
 static int write_sheet(struct trainer *r, float *x, int64_t n, int64_t columns, struct err *e)
 {
 	const struct net_config *c = &r->net;
+	int64_t each = c->channels * c->size * c->size;
 	const struct contactsheet layout = {.columns = columns, .side = c->size, .channels = (int)c->channels};
 	struct picture sheet = {0};
 	char *path = str_new("%s/samples-%08" PRId64 ".png", r->train_dir, r->state.step);
 	struct still_text text = {"ddm", r->stamp};
 	uint8_t *png = NULL;
 	size_t len = 0;
-	int rc = contactsheet_new(&sheet, &layout, (n + columns - 1) / columns, 0, e);
+	int rc;
+
+	n *= r->objective.d / each;
+	rc = contactsheet_new(&sheet, &layout, (n + columns - 1) / columns, 0, e);
 
 	for (int64_t i = 0; i < n && !rc; i++) {
 		struct picture p;
 
-		rc = gallery_picture(&p, x + i * r->objective.d, c->channels, c->size, c->size, path, e);
+		rc = gallery_picture(&p, x + i * each, c->channels, c->size, c->size, path, e);
 		if (!rc) {
 			contactsheet_put(&sheet, &layout, i, 0, &p);
 			picture_release(&p);
@@ -74,7 +78,9 @@ static int write_sheet(struct trainer *r, float *x, int64_t n, int64_t columns, 
 
 static int64_t pictures(const struct trainer *r)
 {
-	return r->part < SIDE * SIDE ? r->part : SIDE * SIDE;
+	int64_t most = r->net.frames ? SIDE : SIDE * SIDE;
+
+	return r->part < most ? r->part : most;
 }
 
 /* Set the texts of the sheet: those of the first held-out samples, or of training samples if none are held out. */
@@ -132,7 +138,7 @@ static int draw_samples(struct trainer *r, struct err *e)
 	}
 	if (!rc) {
 		device_get(dev, host, x, bytes);
-		rc = dev->error(dev, e) || write_sheet(r, host, n, n < SIDE ? n : SIDE, e) ? -1 : 0;
+		rc = dev->error(dev, e) || write_sheet(r, host, n, r->net.frames ? r->net.frames : n < SIDE ? n : SIDE, e) ? -1 : 0;
 	}
 	dev->release(dev, x);
 	dev->release(dev, work);
@@ -173,7 +179,7 @@ static int draw_routing(struct trainer *r, struct err *e)
 			x[i * d + j] = best == r->noised.label[0] ? x[i * d + j] : -x[i * d + j];
 	}
 	if (!rc)
-		rc = write_sheet(r, x, rows * SIDE, SIDE, e);
+		rc = write_sheet(r, x, rows * SIDE, SIDE * (r->net.frames ? r->net.frames : 1), e);
 	mem_free(x);
 	mem_free(x0);
 	mem_free(out);

@@ -90,10 +90,12 @@ static int check_experts(const struct trainer *r, struct err *e)
 	const struct dataset_info *info = dataset_info(r->data);
 	struct frozen_info f = frozen_info(r->frozen);
 
-	if (f.channels != info->channels || f.size != info->height)
+	if (f.channels != info->channels || f.size != info->height || f.frames != info->frames)
 		return err_set(e, ERR_DATA,
-		               "--experts: the experts of %s are for %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %d x %d x %d",
-		               r->o->experts, f.channels, f.size, f.size, r->o->shards, info->channels, info->height, info->width);
+		               "--experts: the experts of %s are for %" PRId64 " frames of %" PRId64 " x %" PRId64 " x %" PRId64
+		               ", but %s holds samples of %" PRId64 " frames of %d x %d x %d (0 frames: pictures)",
+		               r->o->experts, f.frames, f.channels, f.size, f.size, r->o->shards, info->frames, info->channels, info->height,
+		               info->width);
 	if (info->clusters != 1 && info->clusters != f.k)
 		return err_set(e, ERR_DATA, "--experts: %s has %d experts, but %s has %d clusters", r->o->experts, f.k, r->o->shards, info->clusters);
 	if (r->o->target.anchor > 0 && info->clusters != f.k)
@@ -132,6 +134,7 @@ static int fit_network(struct trainer *r, struct err *e)
 		               info->width, info->height);
 	c->channels = c->out_channels = info->channels;
 	c->size = info->height;
+	c->frames = info->frames;
 	if (net_reads(c, NET_IN_TEXT)) {
 		c->text_tokens = info->text_tokens;
 		c->text_width = info->text_width;
@@ -157,8 +160,10 @@ static int fit_network(struct trainer *r, struct err *e)
 	r->path = path_choice_open(&o->objective.path, &r->schedule);
 	if (time_check(&o->objective.time, o->objective.range, r->path, e))
 		return err_prefix(e, "--time-range");
-	if (start_config(r, e) || net_check(c, e))
+	if (start_config(r, e))
 		return -1;
+	if (net_check(c, e))
+		return err_prefix(e, "%s", o->shards);
 	tell_steps(r->path, c);
 	return o->objective.prediction != PREDICT_X0 ? net_check_noise(c, e) : 0;
 }

@@ -155,6 +155,10 @@ static void put_parts(struct stamp *s, const char *key, const void *field)
 	stamp_i64(s, key, *(const int64_t *)field);
 }
 
+/* Presets of networks that read texts, for the options of texts. */
+#define TEXT_MODELS \
+	"--model=paris-* --model=pixart-* --model=sd3-* --model=flux-* --model=vdit-text-* --model=vdit-full-* --model=vdit-wan-* --pretrained"
+
 const struct option train_expert_options[] = {
     OPTION_GROUP("What to train"),
     {"--cluster", .type = OPTION_TEXT, REQUEST(cluster_name), .arg = "K|all", .required = "a number from 0, or all",
@@ -177,16 +181,13 @@ const struct option train_expert_options[] = {
      .help = "train only on times from A to B", .preset = "0..1", .when = {{USE_AGAINST, "--sample-every"}}, .stamp = STAMP_ALWAYS,
      .key = "time_range", .counts = is_expert},
     {"--text-tokens", .type = OPTION_INT, REQUEST(net.text_tokens), .lo = 1, .hi = 65536, .arg = "N", .help = "most tokens of a text",
-     .said = "default: those of the first sample; pixart: 120",
-     .when = {{USE_NEEDS, "--model=paris-* --model=pixart-* --model=sd3-* --model=flux-* --pretrained"}}, .stamp = STAMP_ALWAYS, .key = "text_tokens",
+     .said = "default: those of the first sample; pixart: 120", .when = {{USE_NEEDS, TEXT_MODELS}}, .stamp = STAMP_ALWAYS, .key = "text_tokens",
      .counts = reads_text},
     {"--text-drop", .type = OPTION_REAL, REQUEST(text_drop), .hi = .999, .arg = "P", .preset = ".1",
-     .help = "how often the text is withheld, for guidance",
-     .when = {{USE_NEEDS, "--model=paris-* --model=pixart-* --model=sd3-* --model=flux-* --pretrained"}}, .stamp = STAMP_ALWAYS, .key = "text_drop",
+     .help = "how often the text is withheld, for guidance", .when = {{USE_NEEDS, TEXT_MODELS}}, .stamp = STAMP_ALWAYS, .key = "text_drop",
      .counts = reads_text},
     {"--null-text", .type = OPTION_TEXT, REQUEST(null_text), .arg = "FILE", .help = "features of the empty text",
-     .said = "default SHARDS/null-text.npy", .when = {{USE_NEEDS, "--model=paris-* --model=pixart-* --model=sd3-* --model=flux-* --pretrained"}},
-     .stamp = STAMP_OTHERWISE},
+     .said = "default SHARDS/null-text.npy", .when = {{USE_NEEDS, TEXT_MODELS}}, .stamp = STAMP_OTHERWISE},
     {"--null-pooled", .type = OPTION_TEXT, REQUEST(null_pooled), .arg = "FILE", .help = "pooled vector of the empty text",
      .said = "default SHARDS/null-pooled.npy", .when = {{USE_NEEDS, "--model=sd3-* --model=flux-* --pretrained"}}, .stamp = STAMP_OTHERWISE},
     {"--pretrained", .type = OPTION_TEXT, REQUEST(from), .arg = "DIR", .help = "start from a network of another prediction, size or condition",
@@ -222,7 +223,7 @@ const struct option train_common_options[] = {
     OPTION_GROUP("Network"),
     {"--model", .type = OPTION_TEXT, REQUEST(model), .arg = "NAME",
      .help = "network preset: dit-SIZE/P, SIZE nano micro mini s b l xl, P the patch size; of experts also paris-SIZE/P, pixart-SIZE/P, "
-             "sd3-SIZE/P, flux-SIZE/P, or the U-Nets unet-SIZE, unet-text-SIZE, SIZE nano micro mini s b l",
+             "sd3-SIZE/P, flux-SIZE/P, vdit-SIZE/TxP for clips, or the U-Nets unet-SIZE, unet-text-SIZE, SIZE nano micro mini s b l",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--hidden", .type = OPTION_INT, REQUEST(shape.hidden), .lo = 4, .hi = 65536, .arg = "H",
      .help = "width, instead of the preset's; a U-Net has none of these four", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},

@@ -21,7 +21,7 @@ static void fit_objective(struct trainer *r)
 	    .classes = r->net.classes,
 	    .class_dropout = r->net.class_dropout,
 	    .smoothing = o->label_smoothing,
-	    .d = r->net.channels * r->net.size * r->net.size,
+	    .d = net_sample_elements(&r->net),
 	};
 	r->objective.def.loss = loss_of(o);
 }

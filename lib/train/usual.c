@@ -96,7 +96,7 @@ int64_t usual_chain(int64_t steps)
 	return steps / LINES > FEWEST ? steps / LINES : FEWEST;
 }
 
-void usual_network(int64_t samples, int channels, int size, int arrays, int classifier, char name[24])
+void usual_network(int64_t samples, int channels, int size, int64_t frames, int arrays, int classifier, char name[24])
 {
 	enum { NARROWEST = 96 };
 	int patch = arrays ? 2 : 4;
@@ -104,7 +104,8 @@ void usual_network(int64_t samples, int channels, int size, int arrays, int clas
 	while (patch > 1 && (size % patch || size / patch < 8 || patch * patch * channels > NARROWEST))
 		patch /= 2;
 	patch *= classifier && size % (2 * patch) == 0 ? 2 : 1;
-	snprintf(name, 24, "dit-%s/%d", classifier || samples < 30000 ? "nano" : "micro", patch);
+	snprintf(name, 24, "%s-%s/%s%d", frames && !classifier ? "vdit" : "dit", classifier || samples < 30000 ? "nano" : "micro",
+	         frames && !classifier ? "1x" : "", patch);
 }
 
 static int count_samples(const char *shards, int64_t *samples, struct err *e)
@@ -131,7 +132,7 @@ static int network_for_data(struct train_options *o, struct err *e)
 	if (count_samples(o->shards, &samples, e) || !(data = dataset_open(o->shards, &d, e)))
 		return -1;
 	info = dataset_info(data);
-	usual_network(samples, info->channels, info->width, info->arrays, net_is_classifier(&o->net), name);
+	usual_network(samples, info->channels, info->width, info->frames, info->arrays, net_is_classifier(&o->net), name);
 	dataset_free(data);
 	return net_preset(name, &o->net, e);
 }

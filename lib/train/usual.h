@@ -19,9 +19,10 @@ double usual_epochs(int64_t samples, int classifier);
  * network with a small batch. */
 int64_t usual_chain(int64_t steps);
 
-/* The network: dit-nano for a router or fewer than 30,000 samples, else dit-micro. The samples are pictures of size x size pixels or arrays, such as
+/* The network: dit-nano for a router or fewer than 30,000 samples, else dit-micro; of clips, vdit-nano or vdit-micro, but dit-nano for a router.
+ * frames 0: no clips. The samples are pictures of size x size pixels or arrays, such as
  * latents, of size x size positions. The patch is the largest of 4, 2 and 1 (of arrays: 2 and 1) that divides the size, leaves at least 8 x 8 patches
  * and has no more numbers than dit-nano is wide. A router's patch is twice as large where that divides the size. */
-void usual_network(int64_t samples, int channels, int size, int arrays, int classifier, char name[24]);
+void usual_network(int64_t samples, int channels, int size, int64_t frames, int arrays, int classifier, char name[24]);
 
 #endif

@@ -70,7 +70,38 @@ static void put_array(struct shard_writer *w, int64_t i)
 	mem_free(key);
 }
 
-enum kind { PICTURES, UNEQUAL, ARRAYS };
+enum kind { PICTURES, UNEQUAL, ARRAYS, CLIPS, FLOAT_CLIPS };
+
+enum { FRAMES = 2, CLIP = FRAMES * 3 * W * H };
+
+/* Number q of clip i, in order of frame, channel, row and column. */
+static uint8_t clip_byte(int64_t i, int q)
+{
+	return pixel(i, q / W % H, q % W, q / W / H % 3 + 10 * (q / W / H / 3));
+}
+
+/* With `floats`, a quarter of the bytes. */
+static void put_clip(struct shard_writer *w, int64_t i, int floats)
+{
+	const int64_t shape[4] = {FRAMES, 3, H, W};
+	uint8_t bytes[CLIP];
+	float values[CLIP];
+	struct str npy = {0};
+	struct shard_member m = {.ext = "npy"};
+	char *key = str_new("k/%05d@%06d", (int)i / 2, (int)i % 2);
+	struct err e = {0};
+
+	for (int q = 0; q < CLIP; q++) {
+		bytes[q] = clip_byte(i, q);
+		values[q] = .25f * (float)bytes[q];
+	}
+	npy_encode(&npy, floats ? NPY_F4 : NPY_U1, 4, shape, floats ? (const void *)values : bytes);
+	m.data = (uint8_t *)npy.p;
+	m.size = npy.len;
+	assert_int_equal(shard_add(w, key, &m, 1, &e), 0);
+	str_release(&npy);
+	mem_free(key);
+}
 
 static const struct {
 	int cluster, holdout, number, count;
@@ -97,6 +128,8 @@ static char *make(const char *name, enum kind kind)
 		for (int n = 0; n < layout[s].count; n++, i++)
 			if (kind == ARRAYS)
 				put_array(w, i);
+			else if (kind >= CLIPS)
+				put_clip(w, i, kind == FLOAT_CLIPS);
 			else
 				put_picture(w, i, kind == UNEQUAL && i == 9 ? W + 1 : W, i == 4 ? -1 : (int)(i % 7));
 		assert_int_equal(shard_commit(w, &row[s], &e), 0);
@@ -195,6 +228,45 @@ static void arrays(void **state)
 	}
 	dataset_free(d);
 	mem_free(root);
+}
+
+/* Clips of bytes are pixels, which can be mirrored, from the cache and without one; clips of floats are read as they are. */
+static void clips(void **state)
+{
+	(void)state;
+	for (int way = 0; way < 4; way++) {
+		int floats = way & 1;
+		char *root = make(way == 0 ? "c0" : way == 1 ? "c1" : way == 2 ? "c2" : "c3", floats ? FLOAT_CLIPS : CLIPS);
+		float x[CLIP], mean[CLIP];
+		struct err e;
+		struct dataset *d = open_part(root, 1, 0, way & 2 ? (uint64_t)1 << 30 : 1, &e);
+		const struct dataset_info *f;
+
+		assert_non_null(d);
+		f = dataset_info(d);
+		assert_true(f->frames == FRAMES && f->channels == 3 && f->height == H && f->width == W && f->numel == CLIP && f->arrays == floats);
+		for (int pass = 0; pass < 4; pass++) {
+			struct dataset_item it = {.x = x, .mirrored = !floats && pass & 1};
+
+			assert_int_equal(dataset_item(d, 2, &it, &e), 0);
+			for (int q = 0; q < CLIP; q++) {
+				int from = it.mirrored ? q / W * W + W - 1 - q % W : q;
+				float v = (float)clip_byte(EACH + 3 + 2, from);
+
+				assert_true(x[q] == (floats ? .25f * v : v / 127.5f - 1.f));
+			}
+		}
+		assert_int_equal(dataset_mean(d, 100, 0, mean, &e), 0);
+		for (int q = 0; q < CLIP; q++) {
+			double sum = 0;
+
+			for (int64_t k = 0; k < f->count; k++)
+				sum += floats ? .25 * clip_byte(EACH + 3 + k, q) : clip_byte(EACH + 3 + k, q) / 127.5 - 1;
+			assert_true(fabs(mean[q] - sum / (double)f->count) < 1e-5);
+		}
+		dataset_free(d);
+		mem_free(root);
+	}
 }
 
 static void refuses(void **state)
@@ -445,8 +517,9 @@ static void shared_samples(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(shared_samples), cmocka_unit_test(reads), cmocka_unit_test(arrays),     cmocka_unit_test(refuses),
-	    cmocka_unit_test(batches),        cmocka_unit_test(means), cmocka_unit_test(late_error), cmocka_unit_test(many_readers),
+	    cmocka_unit_test(shared_samples), cmocka_unit_test(reads),      cmocka_unit_test(arrays),
+	    cmocka_unit_test(clips),          cmocka_unit_test(refuses),    cmocka_unit_test(batches),
+	    cmocka_unit_test(means),          cmocka_unit_test(late_error), cmocka_unit_test(many_readers),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -417,7 +417,7 @@ static void usual_values(void **state)
 		assert_int_equal(usual_optimizer(&c), networks[i].optimizer);
 	}
 	for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
-		usual_network(data[i].samples, data[i].channels, data[i].size, data[i].arrays, data[i].classifier, name);
+		usual_network(data[i].samples, data[i].channels, data[i].size, 0, data[i].arrays, data[i].classifier, name);
 		assert_string_equal(name, data[i].name);
 	}
 	assert_true(usual_epochs(3000, 0) == 100 && usual_epochs(5000, 0) == 100 && usual_epochs(50000, 0) == 10 && usual_epochs(0, 0) == 100);

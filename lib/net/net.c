@@ -100,31 +100,25 @@ static void suggest_preset(struct str *s, const char *name, const struct net_con
 	mem_free(base);
 }
 
-/* Append " dit-{nano,..,xl}/P, the same as paris- and pixart-, with a patch size P of ..": the presets of `first` and the prefixes of the
- * architectures that share them. */
-static void list_shared(struct str *s, const struct net_config *c, const struct net_def *first)
+/* Append " dit-nano/P .. dit-xl/P with a patch size P of ..": the presets of the architecture whose prefix the name has; or, if it has none, the
+ * prefixes " dit- paris- .." */
+static void list_presets(struct str *s, const struct net_config *c, const char *name)
 {
-	const struct net_presets *p = first->presets;
-	const struct net_def *def;
-	int same = 0;
+	const struct net_def *def, *of = NULL;
 
-	str_printf(s, " %s{", first->prefix);
-	for (int i = 0; p->names[i]; i++)
-		str_printf(s, "%s%s", i ? "," : "", p->names[i]);
-	str_printf(s, "}%s", p->tail);
 	for (int d = 0; (def = candidate(c, d)); d++)
-		if (def->presets == p && def != first)
-			str_printf(s, "%s%s", same++ ? " and " : ", the same as ", def->prefix);
-	str_printf(s, "%s%s", same && *p->note ? "," : "", p->note);
-}
-
-/* Whether an architecture before number d has the same presets. */
-static int listed_before(const struct net_config *c, int d)
-{
-	for (int i = 0; i < d; i++)
-		if (candidate(c, i)->presets == candidate(c, d)->presets)
-			return 1;
-	return 0;
+		if (!strncmp(name, def->prefix, strlen(def->prefix)) && (!of || strlen(def->prefix) > strlen(of->prefix)))
+			of = def;
+	for (int i = 0; of && of->presets->names[i]; i++)
+		str_printf(s, " %s%s%s", of->prefix, of->presets->names[i], of->presets->tail);
+	if (of) {
+		str_puts(s, of->presets->note);
+		return;
+	}
+	str_puts(s, " one that begins with");
+	for (int d = 0; (def = candidate(c, d)); d++)
+		str_printf(s, " %s", def->prefix);
+	str_printf(s, ", such as %s%s%s", candidate(c, 0)->prefix, candidate(c, 0)->presets->names[0], candidate(c, 0)->presets->example);
 }
 
 int net_preset(const char *name, struct net_config *c, struct err *e)
@@ -142,11 +136,7 @@ int net_preset(const char *name, struct net_config *c, struct err *e)
 			return 0;
 		}
 	}
-	for (int d = 0; (def = candidate(c, d)); d++)
-		if (!listed_before(c, d)) {
-			str_puts(&all, d ? ";" : "");
-			list_shared(&all, c, def);
-		}
+	list_presets(&all, c, name);
 	suggest_preset(&hint, name, c);
 	err_set(e, ERR_USAGE, "unknown network %s; expected%s%s", name, str_text(&all), str_text(&hint));
 	str_release(&all);

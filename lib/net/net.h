@@ -119,7 +119,7 @@ const struct net_def *net_exact_of(enum net_role role);
 void net_init(struct net_config *c, const struct net_def *def);
 
 /* Set the values of a preset: dit-nano dit-micro dit-mini dit-s dit-b dit-l dit-xl, each with /PATCH (1, 2, 4, 8 ..). For experts also the presets
- * of other architectures (paris-, pixart-, unet-), which set the architecture too. ERR_USAGE lists the presets. */
+ * of other architectures (paris-, pixart-, unet-, sd3-, flux-), which set the architecture too. ERR_USAGE lists the presets. */
 int net_preset(const char *name, struct net_config *c, struct err *e);
 
 /* The name of the i-th preset that net_preset accepts for c, with this patch size where presets have one; NULL after the last. Caller frees with

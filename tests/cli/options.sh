@@ -36,6 +36,8 @@ printf 'x' >samples.tar
 printf 'x' >file
 says "an unknown network" "unknown network dit-tiny/4; expected .*; did you mean dit-mini/4$" ddm-train --cluster 0 --model dit-tiny/4 -o m nowhere
 says "the same of a router" "unknown network dit-nan/4; expected .*; did you mean dit-nano/4$" ddm-route-train --model dit-nan/4 -o m nowhere
+says "a network of no known kind" "unknown network vit-s/2; expected one that begins with dit- paris- .* flux-, such as dit-nano/4" ddm-train --cluster 0 --model vit-s/2 -o m nowhere
+says "an unknown SD3" "unknown network sd3-x/2; expected sd3-nano/P .* sd3-3.5-large/P" ddm-train --cluster 0 --model sd3-x/2 -o m nowhere
 for command in "ddm-train --cluster 0 -o m" "ddm-train --cluster red -o m" "ddm-route-train -o m" "ddm-exact -o m"; do
 	check_exit 66 "$command of pictures" $command photos
 	check_err "$command of pictures: what to run" "photos holds pictures: run ddm-cluster and ddm-shard first$"

@@ -53,6 +53,18 @@ check_err "is named" "inputs.null_pooled"
 check "the other expert, without the null text" $few --text-drop 0 --cluster 1 -o e/expert_1 s
 check "of samples without pooled vectors" $few --cluster 0 -o bare plain
 check_grep "have a network that reads none" '"pooled_projection_dim": 0' bare/config.json
+for kind in another none; do
+	rm -rf bad && cp -R want bad
+	for f in bad/*.pooled.npy; do
+		[ $kind = none ] && rm "$f" && break
+		cp "${f%.pooled.npy}.text.npy" "$f"
+	done
+	ddm-shard -q -a a.tsv -o $kind bad || exit 1
+done
+check_exit 65 "pooled vectors that are matrices" $few --text-drop 0 --cluster all -o m1 another
+check_err "are refused" 'the pooled vector of a text must be .* of shape \(width\)'
+check_exit 65 "a sample that lacks its pooled vector" $few --text-drop 0 --cluster all -o m2 none
+check_err "is named" '"[^"]*" has a pooled vector of width [08] \(pooled.npy\), the others of [08]'
 for size in medium 3.5-medium 3.5-large; do
 	check "the plan of sd3-$size" ddm-train --model sd3-$size/2 --size 16 --batch 4 --steps 4 --plan --cluster 0 -o m s
 done

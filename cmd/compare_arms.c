@@ -6,6 +6,7 @@
 
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/str.h"
 #include "file/fileio.h"
 
 /* The arm with this label, which is added if it is new. */
@@ -27,6 +28,20 @@ static int same_member(const json_t *x, const json_t *y, const char *name)
 	return p && q ? json_equal((json_t *)p, (json_t *)q) : p == q;
 }
 
+/* The members in which two recipes differ, such as "frames, fps". */
+static void recipe_differs(struct str *out, const json_t *p, const json_t *q)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach ((json_t *)p, key, v)
+		if (!same_member(p, q, key))
+			str_printf(out, "%s%s", out->len ? ", " : "", key);
+	json_object_foreach ((json_t *)q, key, v)
+		if (!json_object_get(p, key))
+			str_printf(out, "%s%s", out->len ? ", " : "", key);
+}
+
 /* Check that a file can be compared with the others: it has the same recipe and was measured against the same pictures, and its samples or its model
  * are not already in this arm, which would count one seed twice. ERR_DATA otherwise. */
 static int file_fits(struct arms *a, const char *label, const json_t *line, const char *path, struct err *e)
@@ -36,8 +51,14 @@ static int file_fits(struct arms *a, const char *label, const json_t *line, cons
 	const char *kind = json_object_get(in, "samples") ? "samples" : "model", *measured = json_string_value(json_object_get(in, kind)), *before;
 	json_t *seen;
 
-	if (!same_member(line, a->first, "recipe"))
-		return err_set(e, ERR_DATA, "%s and %s were made by different recipes", a->first_path, path);
+	if (!same_member(line, a->first, "recipe")) {
+		struct str what = {0};
+
+		recipe_differs(&what, json_object_get(a->first, "recipe"), json_object_get(line, "recipe"));
+		err_set(e, ERR_DATA, "%s and %s were made by different recipes (%s)", a->first_path, path, str_text(&what));
+		str_release(&what);
+		return -1;
+	}
 	for (int i = 0; i < 3; i++)
 		if (!same_member(in, json_object_get(a->first, "inputs"), input[i]))
 			return err_set(e, ERR_DATA, "%s and %s were measured against different pictures (%s)", a->first_path, path, input[i]);

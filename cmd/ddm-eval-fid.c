@@ -17,7 +17,7 @@ static const struct option options[] = {
     OPTION_GROUP("Features"),
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto",
      .help = "auto, cpu, cuda or cuda:N: where the network runs",
-     .when = {{USE_NEEDS, "--features=inception:* --features=dinov2:* --features=clip:* --lpips"}}},
+     .when = {{USE_NEEDS, "--features=inception:* --features=dinov2:* --features=clip:* --lpips --i3d"}}},
     OPTION_GROUP("Cache and output"),
     {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads; changes no result",
      .said = "default: all processors that it may use", OPTION_ALWAYS},

@@ -1,6 +1,7 @@
 /* Decodes a clip, draws some of its frames, and alters their order. */
 #include "metric/clipframes.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +105,42 @@ void clipframes_release(struct clipframes *c)
 	mem_free(c->frame);
 	mem_free(c->hash);
 	*c = (struct clipframes){0};
+}
+
+/* The two pixels around position i of `side`, and the share of the second. */
+static double between(int at[2], int i, int n, int side)
+{
+	double p = fmax((i + .5) * n / side - .5, 0);
+
+	at[0] = (int)p;
+	at[1] = at[0] + 1 < n ? at[0] + 1 : at[0];
+	return p - at[0];
+}
+
+static void frame_resized(float *out, const struct picture *p, int side)
+{
+	for (int v = 0; v < side; v++)
+		for (int u = 0; u < side; u++) {
+			int y[2], x[2];
+			double fy = between(y, v, p->height, side), fx = between(x, u, p->width, side);
+
+			for (int c = 0; c < 3; c++) {
+				double row[2];
+
+				for (int k = 0; k < 2; k++) {
+					const uint8_t *r = p->pixels + (int64_t)y[k] * p->width * 3 + c;
+
+					row[k] = (1 - fx) * r[3 * x[0]] + fx * r[3 * x[1]];
+				}
+				*out++ = (float)(2 * ((1 - fy) * row[0] + fy * row[1]) / 255 - 1);
+			}
+		}
+}
+
+void clipframes_resized(float *out, const struct clipframes *c, int frames, int side)
+{
+	for (int t = 0; t < frames; t++)
+		frame_resized(out + (int64_t)t * side * side * 3, &c->frame[t], side);
 }
 
 struct ranked {

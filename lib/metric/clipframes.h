@@ -24,6 +24,9 @@ int clipframes_check(const struct npy *a, int least, const char *name, struct er
 int clipframes_make(struct clipframes *c, const struct npy *a, int size, enum resize_filter filter, struct err *e);
 void clipframes_release(struct clipframes *c); /* a zeroed one is allowed */
 
+/* out (frames, side, side, 3): the first frames, resized by half-pixel bilinear interpolation without antialiasing as PyTorch does, 2 x / 255 - 1. */
+void clipframes_resized(float *out, const struct clipframes *c, int frames, int side);
+
 /* Draw n <= frames of the frames at[0 .. frames - 1] of a clip without replacement: drawn[i] is an index of c->frame. The draw depends on which
  * frames there are and not on their order, and every frame is equally probable, so statistics of the drawn frames do not move when frames are
  * shuffled, and do not move on average when a clip is frozen at one of its frames. */

@@ -7,8 +7,10 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/str.h"
+#include "metric/frechet.h"
 #include "metric/kd.h"
 #include "metric/memorised.h"
+#include "metric/moments.h"
 #include "metric/motionfeat.h"
 
 /* Movement must stand out from random exchanges of altered and unaltered clips in all but one of 200. The bound for content, which is equal in
@@ -267,6 +269,44 @@ static int memorised(struct stamp *st, const struct clipreport *c, struct err *e
 	return 0;
 }
 
+/* Mean and covariance, which FVD divides by n. */
+static int gaussian(double *mu, double *sigma, const float *x, int64_t n, struct pool *pool, struct err *e)
+{
+	struct moments m;
+	int rc = -1;
+
+	if (moments_init(&m, I3D_CLASSES, e))
+		return -1;
+	moments_add(&m, pool, x, n);
+	rc = moments_result(&m, pool, mu, sigma, e);
+	moments_release(&m);
+	for (int i = 0; i < I3D_CLASSES * I3D_CLASSES && !rc; i++)
+		sigma[i] *= (double)(n - 1) / (double)n;
+	return rc;
+}
+
+static int fvd(struct stamp *st, const struct clipreport *c, json_t *notes, struct err *e)
+{
+	const struct evalreport *r = c->r;
+	int64_t n = r->reference->n, m = r->samples->n, least = n < m ? n : m;
+	double *mu = mem_try(2 * I3D_CLASSES * (I3D_CLASSES + 1), sizeof *mu, "statistics of clips", e), *sigma = mu + 2 * I3D_CLASSES, value;
+	int rc = -1;
+
+	if (mu && !gaussian(mu, sigma, c->reference->fvd, n, r->pool, e) &&
+	    !gaussian(mu + I3D_CLASSES, sigma + I3D_CLASSES * I3D_CLASSES, c->samples->fvd, m, r->pool, e) &&
+	    !frechet_distance(&value, r->pool, mu, sigma, mu + I3D_CLASSES, sigma + I3D_CLASSES * I3D_CLASSES, I3D_CLASSES, e)) {
+		stamp_f64(st, "fvd-i3d", value);
+		rc = 0;
+	}
+	if (!rc && least <= I3D_CLASSES)
+		note(notes,
+		     str_new("fvd: %lld clips are no more than the %d dimensions: their covariance is singular, and the distance biased upwards by "
+		             "much; compare at equal numbers only",
+		             (long long)least, I3D_CLASSES));
+	mem_free(mu);
+	return rc;
+}
+
 int clipreport_fill(struct stamp *st, const struct clipreport *c, json_t *notes, struct err *e)
 {
 	const struct evalreport *r = c->r;
@@ -288,5 +328,7 @@ int clipreport_fill(struct stamp *st, const struct clipreport *c, json_t *notes,
 		put_mean(st, "warp-error", "", c->samples->warp, r->samples->n);
 		put_mean(st, "warp-error", "-reference", c->reference->warp, r->reference->n);
 	}
+	if (m & 1u << METRIC_FVD && fvd(st, c, notes, e))
+		return -1;
 	return m & 1u << METRIC_MEMORISED ? memorised(st, c, e) : 0;
 }

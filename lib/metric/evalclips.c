@@ -60,6 +60,7 @@ void evalclips_release(struct evalclips *c)
 	mem_free(c->flicker);
 	mem_free(c->warp);
 	mem_free(c->thumbs);
+	mem_free(c->fvd);
 	for (int k = 0; k < CONTENTS; k++)
 		mem_free(c->content_of[k]);
 	for (int k = 0; k < ALTERATIONS; k++)
@@ -134,6 +135,7 @@ static void room(struct intake *t)
 	c->flicker = rows(c->flicker, parts & CLIP_FLICKER, t->cap, sizeof(double));
 	c->warp = rows(c->warp, parts & CLIP_WARP, t->cap, sizeof(double));
 	c->thumbs = rows(c->thumbs, parts & CLIP_THUMBS, t->cap, (size_t)c->thumb);
+	c->fvd = rows(c->fvd, parts & CLIP_FVD, t->cap, I3D_CLASSES * sizeof(float));
 	for (int k = 0; k < CONTENTS; k++)
 		c->content_of[k] = rows(c->content_of[k], t->o->alter && parts & CLIP_CONTENT, t->cap, content);
 	for (int k = 0; k < ALTERATIONS; k++)
@@ -165,7 +167,8 @@ static int sort_rows(struct intake *t, struct err *e)
 	size_t content = (size_t)c->drawn * (size_t)s->recipe.dims * sizeof(float), motion = MOTION_DIMS * sizeof(float);
 	int rc = evalset_sort(s, t->digest, e) || reorder(&c->content, t->digest, s->n, content, e) ||
 	         reorder(&c->motion, t->digest, s->n, motion, e) || reorder(&c->flicker, t->digest, s->n, sizeof(double), e) ||
-	         reorder(&c->warp, t->digest, s->n, sizeof(double), e) || reorder(&c->thumbs, t->digest, s->n, (size_t)c->thumb, e);
+	         reorder(&c->warp, t->digest, s->n, sizeof(double), e) || reorder(&c->thumbs, t->digest, s->n, (size_t)c->thumb, e) ||
+	         reorder(&c->fvd, t->digest, s->n, I3D_CLASSES * sizeof(float), e);
 
 	for (int k = 0; k < CONTENTS && !rc; k++)
 		rc = reorder(&c->content_of[k], t->digest, s->n, content, e);
@@ -303,6 +306,40 @@ static int content_measure(struct intake *t, struct err *e)
 	return 0;
 }
 
+struct video_job {
+	const struct item *item;
+	float *x; /* [2] of (I3D_FRAMES, I3D_SIDE, I3D_SIDE, 3) */
+};
+
+enum { VIDEO = I3D_FRAMES * I3D_SIDE * I3D_SIDE * 3 };
+
+static void video_task(void *arg, int64_t task, int worker)
+{
+	const struct video_job *j = arg;
+
+	(void)worker;
+	clipframes_resized(j->x + task * VIDEO, &j->item[task].clip, I3D_FRAMES, I3D_SIDE);
+}
+
+/* Two clips at a time: a clip at the size of the network takes 10 MB. */
+static int video_measure(struct intake *t, struct err *e)
+{
+	struct video_job j = {.x = mem_try(2 * (size_t)VIDEO, sizeof *j.x, "clips for I3D", e)};
+	int rc = j.x ? 0 : -1;
+
+	for (int i = 0; i < t->n && !rc; i += 2) {
+		int n = t->n - i < 2 ? t->n - i : 2;
+
+		j.item = &t->item[i];
+		pool_run(t->o->set->pool, n, video_task, &j);
+		rc = i3d_run(t->o->i3d, n, t->c->fvd + (t->s->n + i) * I3D_CLASSES, j.x, e);
+		if (!rc && progress_tell(t->o->set->progress, "clips measured", t->s->n + i, t->expected))
+			rc = err_set(e, ERR_AGAIN, "interrupted");
+	}
+	mem_free(j.x);
+	return rc;
+}
+
 /* Choose the clips that are altered: those whose digest is among the least so far. In the end they include the first ALTERED_CLIPS of the set, which
  * is sorted by digest. */
 static void choose_altered(struct intake *t)
@@ -346,7 +383,7 @@ static int batch_measure(struct intake *t, struct err *e)
 		return -1;
 	if (t->c->motion)
 		pool_run(pool, (int64_t)t->n * (ALTERATIONS + 1), motion_task, t);
-	if (batch_errors(t, e) || (t->c->content && content_measure(t, e)))
+	if (batch_errors(t, e) || (t->c->content && content_measure(t, e)) || (t->c->fvd && video_measure(t, e)))
 		return -1;
 	t->s->n += t->n;
 	batch_clear(t);
@@ -393,6 +430,10 @@ static int side_fits(const struct intake *t, int width, int height, const char *
 {
 	int side = t->o->set->extractor->least > MOTION_SIDE_MIN ? t->o->set->extractor->least : MOTION_SIDE_MIN;
 
+	if (t->o->parts & CLIP_FVD && t->s->recipe.frames < I3D_FRAMES)
+		return err_set(e, ERR_DATA, "\"%s\" has %d frames; fvd is defined on %d", key, t->s->recipe.frames, I3D_FRAMES);
+	if (t->o->parts & CLIP_FVD && width != height)
+		return err_set(e, ERR_DATA, "\"%s\" is %d x %d; fvd takes square frames: --size crops and resizes", key, width, height);
 	if (width >= side && height >= side)
 		return 0;
 	return err_set(e, ERR_DATA, "\"%s\" is %d x %d: too small for metrics of clips (at least %d); --size resizes", key, width, height, side);

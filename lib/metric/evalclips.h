@@ -11,6 +11,7 @@
 
 #include "core/err.h"
 #include "metric/evalset.h"
+#include "net/i3d.h"
 
 /* Altered clips, whose distance to unaltered ones shows what a metric sees. */
 enum altered {
@@ -29,7 +30,7 @@ enum {
 	CLIP_DRAWS = 4       /* frames of a clip whose features are computed, unless it has fewer */
 };
 
-enum clip_part { CLIP_CONTENT = 1, CLIP_MOTION = 2, CLIP_FLICKER = 4, CLIP_WARP = 8, CLIP_THUMBS = 16 }; /* what to compute */
+enum clip_part { CLIP_CONTENT = 1, CLIP_MOTION = 2, CLIP_FLICKER = 4, CLIP_WARP = 8, CLIP_THUMBS = 16, CLIP_FVD = 32 }; /* what to compute */
 
 /* Rows are in the order of the evalset that was read with them. Arrays that were not asked for are NULL. All are owned. */
 struct evalclips {
@@ -37,6 +38,7 @@ struct evalclips {
 	float *content;                  /* (n, drawn, dims of the set's recipe) */
 	float *motion;                   /* (n, MOTION_DIMS) */
 	double *flicker, *warp;          /* (n) */
+	float *fvd;                      /* (n, I3D_CLASSES): mean logits of the first I3D_FRAMES frames */
 	int thumb;                       /* bytes of one thumbnail */
 	uint8_t *thumbs;                 /* (n, thumb): CLIP_MOMENTS frames in their order, as RGB box means on 16 x 16 */
 	float *content_of[ALTERED_SLOW]; /* `content` of altered clips; rows from ALTERED_CLIPS on are not meaningful */
@@ -45,6 +47,7 @@ struct evalclips {
 
 struct evalclips_options {
 	const struct evalset_options *set; /* as for pictures; cache and taps have no effect */
+	struct i3d *i3d;                   /* for CLIP_FVD; borrowed */
 	unsigned parts;                    /* CLIP_CONTENT | ... */
 	int alter;                         /* 1: also compute content_of and motion_of */
 };

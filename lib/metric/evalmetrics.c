@@ -5,9 +5,9 @@
 
 #include "core/str.h"
 
-const char *const metric_names[METRICS + 1] = {"kd",    "fd",        "memorised", "fid",    "sfid",         "is",   "kid",
-                                               "pr",    "dc",        "cmmd",      "vendi",  "authenticity", "clip", "aesthetic",
-                                               "lpips", "diversity", "content",   "motion", "flicker",      "warp", NULL};
+const char *const metric_names[METRICS + 1] = {"kd",      "fd",     "memorised", "fid",          "sfid", "is",        "kid",   "pr",
+                                               "dc",      "cmmd",   "vendi",     "authenticity", "clip", "aesthetic", "lpips", "diversity",
+                                               "content", "motion", "flicker",   "warp",         "fvd",  NULL};
 
 const char *const protocol_names[PROTOCOLS + 1] = {"ddm", "torch-fidelity", "adm", "clean-fid", NULL};
 

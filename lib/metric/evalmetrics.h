@@ -25,10 +25,11 @@ enum metric {
 	METRIC_MOTION,
 	METRIC_FLICKER,
 	METRIC_WARP,
+	METRIC_FVD,
 	METRICS
 };
 
-enum { METRICS_OF_CLIPS = 1u << METRIC_CONTENT | 1u << METRIC_MOTION | 1u << METRIC_FLICKER | 1u << METRIC_WARP };
+enum { METRICS_OF_CLIPS = 1u << METRIC_CONTENT | 1u << METRIC_MOTION | 1u << METRIC_FLICKER | 1u << METRIC_WARP | 1u << METRIC_FVD };
 
 extern const char *const metric_names[METRICS + 1]; /* "kd" ..., NULL-terminated */
 

@@ -13,6 +13,7 @@
 #include "file/commit.h"
 #include "file/npy.h"
 #include "file/standing.h"
+#include "file/weightfile.h"
 #include "metric/captions.h"
 #include "metric/evalclipreport.h"
 #include "metric/evalclips.h"
@@ -25,6 +26,12 @@
 
 enum role { REFERENCE, SAMPLES, HELDOUT, TRAIN, ROLES };
 static const char *const role_names[ROLES] = {"reference", "samples", "heldout", "train"};
+
+/* The recipe of cd-fvd (Ge et al. 2024) for I3D. Others differ in frames, resizing, the constant of batch norms or the weights. */
+static const double fvd_eps = 1e-5;
+static const char fvd_recipe[] =
+    "cd-fvd: the first 16 frames, 224 x 224 by half-pixel bilinear without antialiasing, 2 x / 255 - 1, batch norm 1e-5, "
+    "mean logits, covariance / n";
 
 struct evaluation {
 	struct eval_settled settled;
@@ -40,7 +47,8 @@ struct evaluation {
 	struct evalreport report;
 	json_t *ignored; /* roles whose recipe differs, allowed by ignore_recipe */
 	float *captions;
-	char captions_hash[65], lpips_hash[65], motion_hash[65];
+	char captions_hash[65], lpips_hash[65], motion_hash[65], i3d_hash[65];
+	struct i3d *i3d;
 	struct aesthetic aesthetic;
 	struct perceptual_work perceptual;
 	struct stamp *stamp;
@@ -123,7 +131,7 @@ static int clips_check(const struct evaluation *v, struct err *e)
 	if (v->report.metrics & ~((unsigned)METRICS_OF_CLIPS | 1u << METRIC_MEMORISED))
 		return err_set(
 		    e, ERR_USAGE,
-		    "--metrics: content, motion, flicker and warp are of clips, memorised of both; no other metric can be measured with them");
+		    "--metrics: content, motion, flicker, warp and fvd are of clips, memorised of both; no other metric can be measured with them");
 	if (q->train && !wants(v, METRIC_MEMORISED))
 		return err_set(e, ERR_USAGE, "--train: of the metrics of clips only memorised uses it");
 	if (q->cache || q->cache_dir || q->stats_out)
@@ -147,7 +155,7 @@ static int choose_metrics(struct evaluation *v, struct evalset_options *o, struc
 	if (v->of_clips)
 		return clips_check(v, e);
 	if (clips)
-		return err_set(e, ERR_USAGE, "%s holds clips; --metrics %s is of pictures. Give content, motion, flicker, warp or memorised",
+		return err_set(e, ERR_USAGE, "%s holds clips; --metrics %s is of pictures. Give content, motion, flicker, warp, fvd or memorised",
 		               reference, asked);
 	if (!v->settled.asked.null_test)
 		return err_set(e, ERR_USAGE, "--no-null-test has an effect only on metrics of clips");
@@ -160,6 +168,10 @@ static int open_models(struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked;
 
+	if (!q->i3d != !wants(v, METRIC_FVD))
+		return err_set(e, ERR_USAGE, q->i3d ? "--i3d has an effect only with metric fvd" : "fvd needs --i3d");
+	if (q->i3d && (weightfile_hash_at(q->i3d, v->i3d_hash, e) || !(v->i3d = i3d_open(q->i3d, fvd_eps, v->device, e))))
+		return -1;
 	if (!q->lpips != !(wants(v, METRIC_LPIPS) || wants(v, METRIC_DIVERSITY)))
 		return err_set(e, ERR_USAGE,
 		               q->lpips ? "--lpips has an effect only with metrics lpips and diversity" : "lpips and diversity need --lpips");
@@ -183,9 +195,10 @@ static int open_models(struct evaluation *v, struct err *e)
 static int read_clips(struct evaluation *v, struct evalset_options *o, struct err *e)
 {
 	struct evalclips_options c = {.set = o,
+	                              .i3d = v->i3d,
 	                              .parts = (wants(v, METRIC_CONTENT) ? CLIP_CONTENT : 0) | (wants(v, METRIC_MOTION) ? CLIP_MOTION : 0) |
 	                                       (wants(v, METRIC_FLICKER) ? CLIP_FLICKER : 0) | (wants(v, METRIC_WARP) ? CLIP_WARP : 0) |
-	                                       (wants(v, METRIC_MEMORISED) ? CLIP_THUMBS : 0)};
+	                                       (wants(v, METRIC_FVD) ? CLIP_FVD : 0) | (wants(v, METRIC_MEMORISED) ? CLIP_THUMBS : 0)};
 
 	for (int k = 0; k < ROLES; k++) {
 		if (!v->path[k])
@@ -306,6 +319,8 @@ static void settle(struct evaluation *v)
 		s->draws = wants(v, METRIC_CONTENT) ? v->clips[REFERENCE].drawn : 0;
 		motion_hash(v->motion_hash);
 		s->motion_hash = wants(v, METRIC_MOTION) ? v->motion_hash : NULL;
+		s->fvd = v->i3d ? fvd_recipe : NULL;
+		s->i3d_hash = text_or_null(v->i3d_hash);
 	}
 	s->copies = v->of_clips ? (wants(v, METRIC_MEMORISED) ? "box means of 16 x 16 of 4 frames" : NULL)
 	            : r->width  ? "box means of at most 32 x 32"
@@ -486,7 +501,7 @@ struct evaluation *evaluation_new(const struct eval_request *q, const struct eva
 
 int evaluation_needs_device(const struct evaluation *v)
 {
-	return extractor_is_network(v->settled.asked.features) || v->settled.asked.lpips;
+	return extractor_is_network(v->settled.asked.features) || v->settled.asked.lpips || v->settled.asked.i3d;
 }
 
 void evaluation_free(struct evaluation *v)
@@ -500,6 +515,7 @@ void evaluation_free(struct evaluation *v)
 	}
 	json_decref(v->ignored);
 	mem_free(v->captions);
+	i3d_free(v->i3d);
 	aesthetic_release(&v->aesthetic);
 	lpips_free(v->perceptual.net);
 	extractor_free(v->extractor);

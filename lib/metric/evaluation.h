@@ -37,6 +37,7 @@ struct eval_request {
 	const char *captions;  /* .npy for clip; NULL: the samples' own captions if the features are clip:PATH */
 	const char *aesthetic; /* weights of the predictor for aesthetic, or NULL */
 	const char *lpips;     /* folder of LPIPS for lpips and diversity, or NULL */
+	const char *i3d;       /* weights of I3D for fvd, or NULL */
 	int groups;            /* enum perceptual_group (metric/perceptual.h) for diversity */
 
 	int null_test;         /* of clips: alter clips of the reference to see what the metrics measure */

@@ -61,7 +61,7 @@ const struct option eval_options[] = {
     OPTION_GROUP("Metrics"),
     {"--metrics", .type = OPTION_TEXT, REQUEST(metrics), .arg = "LIST", .choices = metric_names,
      .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip aesthetic lpips diversity; of clips content motion flicker warp "
-             "memorised; with commas",
+             "fvd memorised; with commas",
      .said = "default kd,fd,memorised; of inception fid,kid,is,pr; of dinov2 fid,kid,pr,dc; of clip cmmd; of clips content,motion", OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/metrics", .put = put_metrics},
     {"--protocol", .type = OPTION_CHOICE, REQUEST(protocol), .arg = "NAME", .choices = protocol_names, .preset = "ddm",
@@ -98,6 +98,8 @@ const struct option eval_options[] = {
      .when = {{USE_NEEDS, "--metrics~aesthetic"}}, .stamp = STAMP_OTHERWISE},
     {"--lpips", .type = OPTION_TEXT, REQUEST(lpips), .arg = "DIR", .help = "folder of LPIPS (trunk and heads), for lpips and diversity",
      .when = {{USE_NEEDS, "--metrics~lpips --metrics~diversity"}}, .stamp = STAMP_OTHERWISE},
+    {"--i3d", .type = OPTION_TEXT, REQUEST(i3d), .arg = "FILE", .help = "weights of I3D trained on Kinetics-400, for fvd",
+     .when = {{USE_NEEDS, "--metrics~fvd"}}, .stamp = STAMP_OTHERWISE},
     {"--groups", .type = OPTION_CHOICE, REQUEST(groups), .arg = "NAME", .choices = perceptual_group_names, .preset = "none",
      .help = "groups of samples within which diversity compares pairs", .when = {{USE_NEEDS, "--metrics~diversity"}}, .stamp = STAMP_UNLESS_DEFAULT,
      .key = "recipe/groups"},
@@ -132,6 +134,8 @@ static const struct option settled_rows[] = {
     {.type = OPTION_REAL, SETTLED(fps), .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/fps"},
     {.type = OPTION_INT, SETTLED(draws), .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/frames-drawn"},
     {.type = OPTION_TEXT, SETTLED(motion_hash), .stamp = STAMP_ALWAYS, .key = "recipe/motion-hash"},
+    {.type = OPTION_TEXT, SETTLED(fvd), .stamp = STAMP_ALWAYS, .key = "recipe/fvd"},
+    {.type = OPTION_TEXT, SETTLED(i3d_hash), .stamp = STAMP_ALWAYS, .key = "recipe/i3d-hash"},
     {.type = OPTION_TEXT, SETTLED(resize), .stamp = STAMP_ALWAYS, .key = "recipe/resize"},
     {.type = OPTION_TEXT, SETTLED(colour), .stamp = STAMP_ALWAYS, .key = "recipe/colour"},
     {.type = OPTION_TEXT, SETTLED(copies), .stamp = STAMP_ALWAYS, .key = "recipe/copies"},
@@ -159,7 +163,7 @@ void evaluation_stamp(struct stamp *s, const struct eval_settled *settled)
 
 	optionstamp_put(s, tables, settled,
 	                "recipe/features recipe/features-hash recipe/input recipe/dims recipe/width recipe/height recipe/frames recipe/fps "
-	                "recipe/frames-drawn recipe/motion-hash recipe/resize recipe/colour "
+	                "recipe/frames-drawn recipe/motion-hash recipe/fvd recipe/i3d-hash recipe/resize recipe/colour "
 	                "recipe/copies recipe/metrics recipe/captions-hash recipe/aesthetic-hash recipe/lpips-hash recipe/groups recipe/protocol "
 	                "recipe/draws recipe/subsets recipe/kid-subsets recipe/subset-size seed null-test");
 }

@@ -8,8 +8,8 @@
 #include "file/still.h"
 #include "metric/flow.h"
 
-/* *out: the mean over pairs of consecutive frames of the mean squared difference, in RGB from 0 to 1, over the pixels that are seen in both. p[frames]
- * have 3 channels and the size of f. ERR_NOMEM. */
+/* *out: the mean over pairs of consecutive frames of the mean squared difference, in RGB from 0 to 1, over the pixels that are seen in both.
+ * p[frames] have 3 channels and the size of f. ERR_NOMEM. */
 int warp_error(double *out, struct flow *f, const struct picture *p, int frames, struct err *e);
 
 #endif

@@ -30,6 +30,11 @@ static const struct glossary entries[] = {
      "is closer. Unbiased, so that it may fall below zero by chance."},
     {"flicker", "steadiness of frames (larger is steadier)",
      "VBench's temporal flickering: 1 less the mean absolute difference of consecutive frames, as a share of the largest; 1 is a still clip."},
+    {"warp-error", "warping error (smaller is steadier)",
+     "Mean squared difference between a frame and the next one warped back along the optical flow: flicker and deformation beside movement."},
+    {"fvd", "FVD (smaller is closer)",
+     "Frechet distance of the logits of I3D, a network that recognises actions; smaller is closer. Comparable only for equal numbers of clips and "
+     "one recipe. It follows the quality of frames more than movement."},
     {"memorised", "share of copies", "Share of the samples that are copies of a training picture; 0 is none, 1 is all."},
     {"fid", "FID (smaller is closer)",
      "Frechet distance of all samples to all reference pictures in all dimensions of the features, those of Inception where nothing else is "

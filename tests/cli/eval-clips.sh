@@ -1,8 +1,8 @@
 # ddm-eval-fid on clips: content and movement are told apart, null tests, refusals of what is no clip or not alike.
 . "$(dirname "$0")/tap.sh"
 
-# clips NAME FIRST [HOW]: NAME.tar with 60 grey clips of 6 frames of 16 x 16 from number FIRST on. Two waves glide to the right, at a speed that differs
-# between the clips. HOW: shuffled, reversed, frozen: the same clips with other orders of frames; fast: at twice the speed; cold: darker;
+# clips NAME FIRST [HOW]: NAME.tar with 60 grey clips of 6 frames of 16 x 16 from number FIRST on. Three waves glide to the right, at a speed that
+# differs between the clips. HOW: shuffled, reversed, frozen: the same clips with other orders of frames; fast: at twice the speed; cold: darker;
 # short: of 5 frames; wide: of 16 x 20; still: nothing moves.
 clips() {
 	mkdir "$1.clips"
@@ -113,6 +113,66 @@ holds "memorised: copies, and the held-out set for comparison" "v[1] == 1 && v[2
 check "memorised with --train" ddm-eval-fid --metrics motion,memorised --train b.tar -o memorised-2.json a.tar reversed.tar
 holds "memorised: reversed clips are no copies" "v[1] < .1" "$(number memorised memorised-2.json)"
 
+# FVD, with random weights: unit/test_i3d and tests/peers/peer_fvd.py check its numbers. Weights and recipe are on record.
+check_exit 2 "fvd without weights" ddm-eval-fid --metrics fvd -o no.json a.tar b.tar
+check_err "the option is named" 'fvd needs --i3d'
+check_exit 2 "weights that nothing uses" ddm-eval-fid --i3d nowhere -o no.json a.tar b.tar
+check_exit 66 "weights that are not there" ddm-eval-fid --metrics fvd --i3d nowhere -o no.json a.tar b.tar
+check_exit 65 "weights of another network" ddm-eval-fid --metrics fvd --i3d "$SRC/tests/golden/small.safetensors" -o no.json a.tar b.tar
+check_err "what is missing is named" 'small.safetensors is no I3D.*Conv3d_1a_7x7'
+if python=$(numpy_python); then
+	"$python" - <<-'END'
+		import json, os, struct, numpy as np
+		shapes = {}
+		def conv(name, c, o, k):
+		    shapes[name + ".conv3d.weight"] = (o, c, k, k, k)
+		    for part in ("weight", "bias", "running_mean", "running_var"):
+		        shapes[name + ".bn." + part] = (o,)
+		def mixed(name, c, o):
+		    for part, a, b, k in (("b0", c, o[0], 1), ("b1a", c, o[1], 1), ("b1b", o[1], o[2], 3), ("b2a", c, o[3], 1), ("b2b", o[3], o[4], 3),
+		                          ("b3b", c, o[5], 1)):
+		        conv("Mixed_%s.%s" % (name, part), a, b, k)
+		    return o[0] + o[2] + o[4] + o[5]
+		conv("Conv3d_1a_7x7", 3, 64, 7), conv("Conv3d_2b_1x1", 64, 64, 1), conv("Conv3d_2c_3x3", 64, 192, 3)
+		c = 192
+		for name, o in (("3b", (64, 96, 128, 16, 32, 32)), ("3c", (128, 128, 192, 32, 96, 64)), ("4b", (192, 96, 208, 16, 48, 64)),
+		                ("4c", (160, 112, 224, 24, 64, 64)), ("4d", (128, 128, 256, 24, 64, 64)), ("4e", (112, 144, 288, 32, 64, 64)),
+		                ("4f", (256, 160, 320, 32, 128, 128)), ("5b", (256, 160, 320, 32, 128, 128)), ("5c", (384, 192, 384, 48, 128, 128))):
+		    c = mixed(name, c, o)
+		shapes["logits.conv3d.weight"], shapes["logits.conv3d.bias"] = (400, 1024, 1, 1, 1), (400,)
+		for seed in (1, 2):
+		    rng, head, data, at = np.random.default_rng(seed), {}, [], 0
+		    for name in sorted(shapes):
+		        s = shapes[name]
+		        v = rng.normal(size=s) * (2 / np.prod(s[1:])) ** .5 if len(s) > 1 else rng.uniform(.5, 1, size=s)
+		        data.append(v.astype("<f4").tobytes())
+		        head[name] = {"dtype": "F32", "shape": s, "data_offsets": [at, at + len(data[-1])]}
+		        at += len(data[-1])
+		    text = json.dumps(head).encode()
+		    text += b" " * (-len(text) % 8)
+		    open("i3d-%d.safetensors" % seed, "wb").write(struct.pack("<Q", len(text)) + text + b"".join(data))
+		rng = np.random.default_rng(3)
+		for d in ("p", "q"):
+		    os.mkdir(d)
+		    for i in range(2):
+		        np.save("%s/c%d@000000.npy" % (d, i), rng.integers(0, 256 if d == "p" else 200, size=(16, 1, 16, 16)).astype(np.uint8))
+	END
+	for seed in 1 2; do
+		check "fvd, weights $seed" ddm-eval-fid --metrics fvd --i3d i3d-$seed.safetensors -o fvd-$seed.json p q
+	done
+	check_err "few clips: a warning" 'fvd: 2 clips are no more than the 400 dimensions'
+	holds "fvd: two numbers" "v[1] > 0 && v[2] > 0 && v[1] != v[2]" "$(number fvd-i3d fvd-1.json)" "$(number fvd-i3d fvd-2.json)"
+	check_grep "the recipe is on record" '"fvd":"cd-fvd: the first 16 frames.*"i3d-hash":"[0-9a-f]{64}"' fvd-1.json
+	check_exit 65 "numbers of other weights are not compared" ddm-compare --tsv -k fvd-i3d a=fvd-1.json b=fvd-2.json
+	check_err "and why" 'different recipes .i3d-hash.$'
+	check "a set and itself" ddm-eval-fid --metrics fvd --i3d i3d-1.safetensors -o fvd-3.json p p
+	holds "a set and itself: nothing beside rounding" "v[1] < 1e-6 * v[2]" "$(number fvd-i3d fvd-3.json)" "$(number fvd-i3d fvd-1.json)"
+	check_exit 65 "clips of 6 frames for fvd" ddm-eval-fid --metrics fvd --i3d i3d-1.safetensors -o no.json a.tar b.tar
+	check_err "how many it takes" 'has 6 frames; fvd is defined on 16'
+else
+	skip "fvd" "no numpy"
+fi
+
 # Neither container nor threads matter; a repeated command does nothing.
 for t in 1 3; do
 	check "--threads $t" ddm-eval-fid --threads $t -o threads.json a.tar b.clips
@@ -132,7 +192,7 @@ check_grep "--size: on record" '"width":24,"height":24,.*"resize":"centre square
 
 # ddm-compare takes the keys, and refuses other recipes.
 check_exit 65 "other recipes are not compared" ddm-compare -k motion-flow a=plain.json b=size.json
-check_err "both files are named" 'plain.json.*size.json.*different recipes'
+check_err "both files are named" 'plain.json.*size.json.*different recipes .features, .*width.*resize'
 check "the same recipe is compared" ddm-compare --tsv -k motion-flow,content-pix plain=plain.json fast=fast.json
 check_grep "by both keys" 'motion-flow' "$OUT"
 

@@ -44,6 +44,7 @@ struct autoencoder_config {
 	int64_t pool[AUTOENCODER_STAGES], grow[AUTOENCODER_STAGES]; /* frames that a stage of the encoder joins, or of the decoder makes of one */
 	int64_t patch;                                              /* TAEHV: side of the squares of pixels that become channels; 0: 1 */
 	int64_t decoder_width[AUTOENCODER_STAGES]; /* TAEHV: channels by stage; [3]: before the last convolution. Wan: like `width` */
+	int super;                                 /* TAEHV: the decoder has wide depthwise convolutions */
 	int by_channel;                            /* Wan: each channel c has a shift latents_mean[c] and a scale 1 / latents_std[c] */
 	double latents_mean[AUTOENCODER_CHANNELS], latents_std[AUTOENCODER_CHANNELS];
 };

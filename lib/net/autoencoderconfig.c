@@ -320,7 +320,7 @@ void autoencoder_describe(struct str *s, const struct autoencoder_config *c)
 	           (long long)c->groups, c->quant_conv, c->post_quant_conv, c->attention, c->middle_norm, c->scale, c->shift);
 	if (!autoencoder_joins_frames(c))
 		return;
-	str_printf(s, " timing %d patch %lld", (int)c->timing, (long long)c->patch);
+	str_printf(s, " timing %d patch %lld super %d", (int)c->timing, (long long)c->patch, c->super);
 	for (int64_t i = 0; i < c->stages; i++)
 		str_printf(s, " %lld:%lld:%lld", (long long)c->pool[i], (long long)c->grow[i], (long long)c->decoder_width[i]);
 	for (int64_t i = 0; c->by_channel && i < c->latent_channels; i++)

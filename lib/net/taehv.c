@@ -16,6 +16,8 @@
 enum { RELU = UNARY_RELU + 1, STAGES = 3, BLOCKS = 3 };
 /* The numbers of the layers. A stage of the encoder: pool, convolution, blocks. Of the decoder: blocks, upsampling, growth in time, convolution. */
 enum { ENCODER_STAGE = 2, ENCODER_STEP = 5, ENCODER_LAST = 17, DECODER_STAGE = 3, DECODER_STEP = 6, DECODER_LAST = 22 };
+/* A stage of a super decoder: blocks, convolution, ReLU, pixel shuffle, growth in time. */
+enum { SUPER_STAGE = 1, SUPER_STEP = 7, SUPER_SIDE = 7 };
 
 /* ---- finding ---- */
 
@@ -120,11 +122,15 @@ static int read_layers(const struct weightfile *w, struct autoencoder_config *c)
 	c->latent_channels = size_of(w, "encoder", ENCODER_LAST, "weight", 0);
 	good = in == 3 * c->patch * c->patch && in == out && c->patch >= 1 && c->patch <= 8 && c->width[0] >= 1 && c->width[0] <= 16384;
 	for (int i = 0; i < STAGES; i++) {
-		int at = DECODER_STAGE + DECODER_STEP * i;
+		int at = c->super ? SUPER_STAGE + SUPER_STEP * i : DECODER_STAGE + DECODER_STEP * i;
 
 		c->pool[i] = frames_of(size_of(w, "encoder", ENCODER_STAGE + ENCODER_STEP * i, "conv.weight", 1), c->width[0]);
-		c->decoder_width[i] = size_of(w, "decoder", at, "conv.2.weight", 0);
-		c->grow[i] = frames_of(size_of(w, "decoder", at + BLOCKS + 1, "conv.weight", 0), c->decoder_width[i]);
+		c->decoder_width[i] = size_of(w, "decoder", at, c->super ? "conv.3.weight" : "conv.2.weight", 0);
+		if (c->super)
+			c->grow[i] = frames_of(size_of(w, "decoder", at + SUPER_STEP - 1, "conv.weight", 0),
+			                       size_of(w, "decoder", at + BLOCKS, "weight", 0) / 4);
+		else
+			c->grow[i] = frames_of(size_of(w, "decoder", at + BLOCKS + 1, "conv.weight", 0), c->decoder_width[i]);
 		good = good && c->pool[i] && c->grow[i] && c->decoder_width[i] <= 16384;
 		down *= c->pool[i];
 		up *= c->grow[i];
@@ -146,10 +152,9 @@ static int read_config(const char *path, struct autoencoder_config *c, struct er
 		c->timing = TIMING_COGVIDEOX;
 	else if (strstr(base, "taeh3"))
 		c->timing = TIMING_CHUNKS;
+	c->super = w && weightfile_find(w, "decoder.1.conv.0.weight") >= 0;
 	if (!w)
 		;
-	else if (weightfile_find(w, "decoder.1.conv.0.weight") >= 0)
-		err_set(e, ERR_DATA, "%s: a \"super\" decoder of TAEHV is not supported; the file of the same name without _super is", path);
 	else if (!read_layers(w, c) || (c->timing == TIMING_CHUNKS && autoencoder_time_factor(c) != 4))
 		err_set(e, ERR_DATA,
 		        "%s: its layers are not those of a TAEHV, whose encoder and decoder have %d stages and the same number of frames", path,
@@ -171,10 +176,15 @@ int taehv_config(const char *at, struct autoencoder_config *c, struct err *e)
 
 int taehv_names(const struct autoencoder_config *c, int half, struct renames *out)
 {
+	/* In a file a depthwise convolution is [C, 1, 7, 7]. The zeros that pad its input are no weights. */
+	static const struct rename super[] = {{"decoder.#.conv.0.weight", {"decoder.#.conv.0.weight"}, RENAME_FLAT}, {"decoder.zero", {NULL}, 0}};
 	static const char *const own[2][2] = {{"encoder.*", NULL}, {"decoder.*", NULL}};
 
-	(void)c;
 	*out = (struct renames){.own = own[half == AUTOENCODER_DECODE]};
+	if (c->super && half == AUTOENCODER_DECODE) {
+		out->v = super;
+		out->n = sizeof super / sizeof *super;
+	}
 	return 1;
 }
 
@@ -233,19 +243,92 @@ static struct tensor *pool_frames(struct chain *n, struct tensor *x, int64_t k)
 	return layer_conv(&l, x, "conv", &(struct conv){.out = width, .kh = 1, .no_bias = 1});
 }
 
-/* Make k frames of each, the oldest first. In the file the frames are upsampled first; in this order the matrix has a quarter of the pixels to
- * multiply, and the results are the same. */
+/* Make k frames of each, the oldest first. */
 static struct tensor *grow_frames(struct chain *n, struct tensor *x, int64_t k)
 {
 	static const int order[5] = {0, 3, 1, 2, 4};
-	struct layers l = layers_in(&n->half, "%d.", ++n->at);
+	struct layers l = layers_in(&n->half, "%d.", n->at++);
 	int64_t width = x->shape[3], apart[5] = {x->shape[0], x->shape[1], x->shape[2], k, width};
 	int64_t grown[4] = {k * apart[0], apart[1], apart[2], width};
 
-	n->at++;
 	x = layer_conv(&l, x, "conv", &(struct conv){.out = k * width, .kh = 1, .no_bias = 1});
-	x = op_reshape(l.t, op_permute(l.t, op_reshape(l.t, x, 5, apart), order), 4, grown);
-	return op_upsample_nearest(l.t, x);
+	return op_reshape(l.t, op_permute(l.t, op_reshape(l.t, x, 5, apart), order), 4, grown);
+}
+
+/* In the file the frames are upsampled first; in this order the matrix has a quarter of the pixels to multiply, and the results are the same. */
+static struct tensor *grow_and_upsample(struct chain *n, struct tensor *x, int64_t k)
+{
+	n->at++;
+	return op_upsample_nearest(n->half.t, grow_frames(n, x, k));
+}
+
+/* Put `edge` zeros before and after dimension d of x. A batched tensor must come first where tensors are joined, so the zeros before x are taken from
+ * those after it. */
+static struct tensor *zeros_around(const struct layers *half, struct tensor *x, int d, int64_t edge)
+{
+	struct tape *t = half->t;
+	struct tensor *zero = layer_param(half, "zero", 4, (int64_t[]){1, 1, 1, 1});
+	int64_t shape[4] = {x->shape[0], x->shape[1], x->shape[2], x->shape[3]}, n = shape[d];
+
+	shape[d] = edge;
+	x = op_concat(t, d, 2, (struct tensor *[]){x, op_expand(t, zero, shape)});
+	return op_concat(t, d, 2, (struct tensor *[]){op_slice(t, x, d, n, edge), x});
+}
+
+/* A convolution of 7 x 7 of each channel by itself, as a sum over the taps of shifted pictures times the tap's weights. */
+static struct tensor *depthwise(const struct layers *half, const struct layers *l, struct tensor *x)
+{
+	static const int order[2] = {1, 0};
+	enum { SIDE = SUPER_SIDE };
+	struct tape *t = l->t;
+	int64_t h = x->shape[1], w = x->shape[2], c = x->shape[3], row[4] = {1, 1, 1, c};
+	struct tensor *taps = layer_param(l, "conv.0.weight", 2, (int64_t[]){c, SIDE * SIDE}), *y = NULL;
+
+	taps = op_copy(t, op_permute(t, taps, order));
+	x = zeros_around(half, zeros_around(half, x, 1, SIDE / 2), 2, SIDE / 2);
+	for (int i = 0; i < SIDE * SIDE; i++) {
+		struct tensor *part = op_slice(t, op_slice(t, x, 1, i / SIDE, h), 2, i % SIDE, w);
+		struct tensor *tap = op_reshape(t, op_slice(t, taps, 0, i, 1), 4, row);
+
+		y = y ? op_gate(t, y, tap, part) : op_mul(t, part, tap);
+	}
+	return y;
+}
+
+static struct tensor *super_block(struct chain *n, struct tensor *x)
+{
+	struct layers l = layers_in(&n->half, "%d.", n->at++);
+	int64_t width = x->shape[3];
+	struct tensor *h = depthwise(&n->half, &l, op_concat(l.t, 3, 2, (struct tensor *[]){x, earlier(n->c, x)}));
+
+	h = layer_conv1(&l, h, "conv.1", 4 * width, RELU);
+	return layer_conv(&l, h, "conv.3", &(struct conv){.out = width, .kh = 1, .no_bias = 1, .add = x});
+}
+
+/* (T, h, w, 4 C) to (T, 2 h, 2 w, C), as torch.nn.PixelShuffle. */
+static struct tensor *enlarge(struct tape *t, struct tensor *x)
+{
+	static const int order[6] = {0, 1, 4, 2, 5, 3};
+	int64_t c = x->shape[3] / 4, apart[6] = {x->shape[0], x->shape[1], x->shape[2], c, 2, 2},
+		joined[4] = {x->shape[0], 2 * x->shape[1], 2 * x->shape[2], c};
+
+	return op_reshape(t, op_permute(t, op_reshape(t, x, 6, apart), order), 4, joined);
+}
+
+/* The stages of a super decoder. */
+static struct tensor *super_stages(struct chain *n, const struct autoencoder_config *a, struct tensor *z)
+{
+	n->at = 0;
+	z = layer_conv(&n->half, z, "0", &(struct conv){.out = a->decoder_width[0], .kh = 1, .no_bias = 1});
+	n->at++;
+	for (int i = 0; i < STAGES; i++) {
+		for (int j = 0; j < BLOCKS; j++)
+			z = super_block(n, z);
+		z = enlarge(n->half.t, conv(n, z, 4 * a->decoder_width[i + 1], 1, 1, RELU));
+		n->at += 2;
+		z = grow_frames(n, z, a->grow[i]);
+	}
+	return z;
 }
 
 /* (T, C, H, W) to (T, H / p, W / p, C p p), as torch.nn.PixelUnshuffle. */
@@ -293,25 +376,35 @@ void taehv_encoder(struct recording *c, const void *config, const int64_t *size)
 	recording_stage(c);
 }
 
-/* The latent is first clamped to 3 tanh(z / 3). The result is not clamped to [0, 1] here. */
-void taehv_decoder(struct recording *c, const void *config, const int64_t *size)
+/* The stages of any other decoder. The latent is first clamped to 3 tanh(z / 3). */
+static struct tensor *stages(struct chain *n, const struct autoencoder_config *a, struct tensor *z)
 {
-	const struct autoencoder_config *a = config;
-	struct chain n = {c, layers_in(&c->l, "decoder."), 1};
-	struct tape *t = c->l.t;
-	struct tensor *z = channels_last(t, frames_in(c, size, 1, a->latent_channels));
+	struct tape *t = n->half.t;
 
+	n->at = 1;
 	z = op_scale(t, op_unary(t, op_scale(t, z, 1. / 3), UNARY_TANH), 3);
-	z = conv(&n, z, a->decoder_width[0], 1, 1, RELU);
-	n.at++;
+	z = conv(n, z, a->decoder_width[0], 1, 1, RELU);
+	n->at++;
 	for (int i = 0; i < STAGES; i++) {
 		int last = i + 1 == STAGES;
 
 		for (int j = 0; j < BLOCKS; j++)
-			z = memory_block(&n, z);
-		z = conv(&n, grow_frames(&n, z, a->grow[i]), a->decoder_width[i + 1], 1, 0, last ? RELU : 0);
+			z = memory_block(n, z);
+		z = conv(n, grow_and_upsample(n, z, a->grow[i]), a->decoder_width[i + 1], 1, 0, last ? RELU : 0);
 	}
-	n.at++;
+	n->at++;
+	return z;
+}
+
+/* The result is not clamped to [0, 1] here. */
+void taehv_decoder(struct recording *c, const void *config, const int64_t *size)
+{
+	const struct autoencoder_config *a = config;
+	struct chain n = {c, layers_in(&c->l, "decoder."), 0};
+	struct tape *t = c->l.t;
+	struct tensor *z = channels_last(t, frames_in(c, size, 1, a->latent_channels));
+
+	z = (a->super ? super_stages : stages)(&n, a, z);
 	recording_output(c, shuffle(t, conv(&n, z, a->out_channels * a->patch * a->patch, 1, 1, 0), a->patch));
 	recording_stage(c);
 }

@@ -1,6 +1,6 @@
-/* TAEHV, the tiny autoencoders for clips (https://github.com/madebyollin/taehv): taehv, taehv1_5, taew2_1, taew2_2, taecvx, taeos1_3, taeh3,
- * taeltx. Each is one file of both halves, .pth or .safetensors, without config.json. The configuration follows from the tensors, and for taecvx and
- * taeh3, whose frames are counted in another way, from the file's name. */
+/* TAEHV, the tiny autoencoders for clips (https://github.com/madebyollin/taehv): taehv, taehv1_5, taew2_1, taew2_2, taecvx, taeos1_3, taeh3, taeltx,
+ * and those of them with a larger decoder, _super. Each is one file of both halves, .pth or .safetensors, without config.json. The configuration
+ * follows from the tensors, and for taecvx and taeh3, whose frames are counted in another way, from the file's name. */
 #ifndef DDM_NET_TAEHV_H
 #define DDM_NET_TAEHV_H
 

@@ -1,8 +1,8 @@
 /* Records the autoencoder of Wan 2.1 (diffusers' AutoencoderKLWan), whose convolutions in time see only the past.
  *
- * Frames are (T, H, W, C) tensors. The first frame of a clip is a frame of latents by itself, each later frame of latents stands for t frames, so there
- * are two stages: the first frame, and n frames of latents after it. A convolution over three frames keeps the last two frames of its input as a
- * state. What the networks do in time consists of these convolutions alone, so the pieces are exact. */
+ * Frames are (T, H, W, C) tensors. The first frame of a clip is a frame of latents by itself, each later frame of latents stands for t frames, so
+ * there are two stages: the first frame, and n frames of latents after it. A convolution over three frames keeps the last two frames of its input as
+ * a state. What the networks do in time consists of these convolutions alone, so the pieces are exact. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,7 +1,8 @@
 """TAEHV in PyTorch, written again from its description, and golden values of it: python taehv.py makes, beside itself,
 
     taehv/taew2_2.safetensors   weights of narrow layers in half precision, under the names of the files of TAEHV
-    taehv.safetensors           clips, and what becomes of them in double: {causal,chunks}/{x,latent,decoded}, and
+    taehv/super/taehv1_5_super.safetensors    likewise, with a super decoder
+    taehv.safetensors           clips, and what becomes of them in double: {causal,chunks}/{x,latent,decoded}, super/{latent,decoded}, and
                                 cogvideox/decoded of causal/latent
 
 tests/peers/peer_clips.py uses the network with other sizes and seeds. Needs torch, safetensors.
@@ -17,7 +18,8 @@ TIMES = {"4": ((2, 2, 1), (1, 2, 2)), "8": ((2, 2, 2), (2, 2, 2))}  # frames joi
 
 
 def shapes(channels, patch, time, wide, widths, after):
-    """The tensors of a file: name -> shape. wide: channels of the encoder; widths: of the decoder's stages; after: before its last layer."""
+    """The tensors of a file: name -> shape. wide: channels of the encoder; widths: of the decoder's stages; after: before its last layer,
+    or "super" for a super decoder, whose widths are four."""
     out, (down, up), pixels = {}, TIMES[time], 3 * patch * patch
 
     def conv(name, o, i, k, bias=True):
@@ -37,6 +39,18 @@ def shapes(channels, patch, time, wide, widths, after):
         for j in range(3):
             memory("encoder.%d" % (b + 2 + j), wide)
     conv("encoder.17", channels, wide, 3)
+    if after == "super":
+        conv("decoder.0", widths[0], channels, 1, False)
+        for i, b in enumerate((1, 8, 15)):
+            n, to = widths[i], widths[i + 1]
+            for j in range(3):
+                out["decoder.%d.conv.0.weight" % (b + j)] = (2 * n, 1, 7, 7)
+                conv("decoder.%d.conv.1" % (b + j), 4 * n, 2 * n, 1)
+                conv("decoder.%d.conv.3" % (b + j), n, 4 * n, 1, False)
+            conv("decoder.%d" % (b + 3), 4 * to, n, 3)
+            conv("decoder.%d.conv" % (b + 6), to * up[i], to, 1, False)
+        conv("decoder.22", pixels, widths[3], 3)
+        return out
     conv("decoder.1", widths[0], channels, 3)
     for i, b in enumerate((3, 9, 15)):
         n, to = widths[i], (widths[1:] + (after,))[i]
@@ -88,7 +102,21 @@ def encoder(w, x):
     return conv(w, "encoder.17", x)
 
 
+def super_decoder(w, z):
+    x = conv(w, "decoder.0", z)
+    for b in (1, 8, 15):
+        for j in range(3):
+            name, past = "decoder.%d.conv" % (b + j), torch.cat([torch.zeros_like(x[:1]), x[:-1]])
+            h = F.conv2d(torch.cat([x, past], 1), w[name + ".0.weight"], padding=3, groups=2 * x.shape[1])
+            x = x + conv(w, name + ".3", conv(w, name + ".1", h).relu())
+        x = F.pixel_shuffle(conv(w, "decoder.%d" % (b + 3), x).relu(), 2)
+        x = conv(w, "decoder.%d.conv" % (b + 6), x).reshape(-1, *x.shape[1:])
+    return F.pixel_shuffle(conv(w, "decoder.22", x), round((w["encoder.0.weight"].shape[1] / 3) ** .5))
+
+
 def decoder(w, z):
+    if "decoder.0.weight" in w:
+        return super_decoder(w, z)
     patch = round((w["encoder.0.weight"].shape[1] / 3) ** .5)
     x = conv(w, "decoder.1", 3 * torch.tanh(z / 3)).relu()
     for b in (3, 9, 15):
@@ -147,6 +175,11 @@ def main():
         z = encode(w, x.double(), rule)
         out[rule + "/x"], out[rule + "/latent"], out[rule + "/decoded"] = x, z.float(), decode(w, z.float().double(), rule).float()
     out["cogvideox/decoded"] = decode(w, out["causal/latent"].double(), "cogvideox").float()
+    w = {k: v.half() for k, v in random_weights(2, 5, 1, "4", 3, (8, 6, 5, 4), "super").items()}
+    save_file({k: v.contiguous() for k, v in w.items()}, here + "/taehv/super/taehv1_5_super.safetensors")
+    w = {k: v.double() for k, v in w.items()}
+    z = torch.randn(3, 5, 2, 3, generator=torch.Generator().manual_seed(3))
+    out["super/latent"], out["super/decoded"] = z, decode(w, z.double()).float()
     save_file({k: v.contiguous() for k, v in out.items()}, here + "/taehv.safetensors")
 
 

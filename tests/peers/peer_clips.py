@@ -12,9 +12,9 @@ from peers import BUILD, DATA, SEED, SOURCE, case, some_of
 
 sys.path.insert(0, SOURCE + "/tests/golden")
 TOLERANCE = 1e-5  # of the largest number: a float network against one in double
-WIDTHS = 64, (256, 128, 64), 64
+WIDTHS, SUPER_WIDTHS = (64, (256, 128, 64), 64), (64, (512, 256, 128, 64), "super")
 VARIANTS = {"taew2_1": (16, 1, "4", "causal"), "taew2_2": (48, 2, "4", "causal"), "taehv1_5": (32, 2, "4", "causal"), "taecvx": (16, 1, "4", "cogvideox"),
-            "taeh3": (24, 2, "4", "chunks"), "taeltx_2": (128, 4, "8", "causal")}
+            "taeh3": (24, 2, "4", "chunks"), "taeltx_2": (128, 4, "8", "causal"), "taehv1_5_super": (32, 2, "4", "causal")}
 
 
 def write_samples(path, arrays):
@@ -59,7 +59,7 @@ def taehv_variant(name):
         import torch
         torch.set_grad_enabled(False)
         channels, patch, time, rule = VARIANTS[name]
-        w = taehv.random_weights(SEED, channels, patch, time, *WIDTHS)
+        w = taehv.random_weights(SEED, channels, patch, time, *(SUPER_WIDTHS if name.endswith("super") else WIDTHS))
         double = {k: v.double() for k, v in w.items()}
         clips = {k: ((taehv.clip(SEED + i, frames, h, 32).numpy() + 1) * 127.5).round().astype(np.uint8) for i, (k, frames, h) in
                  enumerate((("a", 21, 64), ("b", 1, 32), ("c", 18, 32)))}

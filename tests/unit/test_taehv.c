@@ -131,6 +131,24 @@ static void cogvideox(void **state)
 	autoencoder_free(a);
 }
 
+static void super_decoder(void **state)
+{
+	struct err e = {0};
+	struct autoencoder *a = autoencoder_open("tests/golden/taehv/super", AUTOENCODER_DECODE, 1, COMPACT_NONE, device, &e);
+	const struct st_tensor *z = tensor("super", "latent"), *y = tensor("super", "decoded");
+	struct clip out = {.x = mem_alloc((size_t)st_count(y) * sizeof(float)), .frames = y->shape[0], .h = y->shape[2], .w = y->shape[3]};
+	float *latent = values(z);
+
+	(void)state;
+	if (!a)
+		fail_msg("%s", e.msg);
+	decode_clip(a, z->shape[0], latent, 0, &out);
+	near("decoded", out.x, y);
+	mem_free(out.x);
+	mem_free(latent);
+	autoencoder_free(a);
+}
+
 /* How many frames of latents run at once depends on the number of them and on the size of the frames. A part from the start of a clip therefore
  * runs in other pieces than the whole, and must have the same bits: a network that sees all frames at once and one that sees them one by one
  * agree. */
@@ -257,8 +275,9 @@ static void refusals(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(causal), cmocka_unit_test(chunks),  cmocka_unit_test(cogvideox),
-	                                   cmocka_unit_test(pieces), cmocka_unit_test(picture), cmocka_unit_test(refusals)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(causal),        cmocka_unit_test(chunks), cmocka_unit_test(cogvideox),
+	                                   cmocka_unit_test(super_decoder), cmocka_unit_test(pieces), cmocka_unit_test(picture),
+	                                   cmocka_unit_test(refusals)};
 	int failed;
 
 	pool = pool_new(3, NULL);

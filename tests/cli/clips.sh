@@ -106,6 +106,24 @@ check_grep "of the same shape" "'descr': '<f4'.*'shape': \(4, 3, 8, 8\)" l/00000
 check_exit 2 "no npz of clips" ddm-sample -q -n 1 --steps 4 --route full -o x.npz m
 check_err "is said" 'makes clips'
 
+# Clips of another length, and of pictures' networks
+check "6 frames" ddm-sample -q -n 1 --steps 4 --route expert:0 --frames 6 -o long.png m
+check_out "in a row" "48 8" sh -c "ddm-info --json long.png | tr -d ' \n' | sed 's/.*\"width\":\([0-9]*\).*\"height\":\([0-9]*\).*/\1 \2/'"
+check_exit 2 "with a router" ddm-sample -q -n 1 --steps 4 --route top-1 --frames 6 -o no.png m
+check_err "which reads 4" 'reads clips of 4 frames alone'
+check_exit 2 "no frames" ddm-sample -q -n 1 --steps 4 --route expert:0 --frames 0 -o no.png m
+ddm-train -q --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --cluster 0 --predict x0 --steps 1 --batch 2 -o pm/expert_0 pshards || exit 1
+check_exit 2 "of a network for pictures" ddm-sample -q -n 1 --steps 2 --frames 2 -o no.png pm
+check_err "is said" 'is a network for pictures'
+check_exit 2 "clips of a network for pictures" ddm-sample -q -n 1 --steps 2 --format clip -o no.tar pm
+check_err "is said too" 'makes pictures, not clips'
+check_absent "nothing was made" no.png no.tar
+
+# Clusters by the content of the frames
+check "clusters of clips" ddm-cluster -q -k 2 --seed 1 -o k.tsv clips.tar
+check_out "are the directions" 1 sh -c "awk -F '\t' '/^up/ { print \$2 }' k.tsv | sort -u | wc -l | tr -d ' '"
+check_out "both" 2 sh -c "awk -F '\t' '/^up|^side/ { print \$2 }' k.tsv | sort -u | wc -l | tr -d ' '"
+
 # Clips of unlike shapes, and arrays that are no clips
 bad() {
 	rm -rf b b.tar b.tsv bshards && mkdir b && cp data/up0@000000.* data/up1@000000.* b && cp "$1" b/up1@000000.npy

@@ -40,7 +40,7 @@ static __global__ void rotary_units(struct strided s, int64_t apart, float sign,
 			float &first = v[HALVES ? k : 2 * k], &second = v[HALVES ? N + k : 2 * k + 1], a = first, b = second, turn = sign * w[k];
 
 			first = fmaf(a, c[k], -(b * turn));
-			second = fmaf(a, turn, b * c[k]);
+			second = fmaf(b, c[k], a * turn);
 		}
 		unit_set<N>(y, at[Y], v);
 		unit_set<N>(y, at[Y] + apart, v + N);

@@ -71,6 +71,7 @@ static int read_samples(struct clustering *c, struct err *e)
 	                             .max_errors = r->max_errors,
 	                             .nul_list = r->nul_list,
 	                             .once = !r->sheet,
+	                             .clips = features_kind(r) == FEATURES_COMPUTE,
 	                             .spool = r->spool,
 	                             .bad = r->bad,
 	                             .bad_arg = r->arg};

@@ -62,13 +62,25 @@ struct compute_job {
 	struct err err[BATCH];
 };
 
+/* The features of a clip are the mean of its frames'. */
 static void compute_task(void *arg, int64_t task, int worker)
 {
 	struct compute_job *j = arg;
+	struct picture frame = j->b->picture[task];
+	float *out = j->out + task * FEATURES_HOGCOLOR_DIM, one[FEATURES_HOGCOLOR_DIM];
+	int n = j->b->frames[task];
 
 	(void)worker;
 	j->err[task] = (struct err){0};
-	features_hogcolor(j->out + task * FEATURES_HOGCOLOR_DIM, &j->b->picture[task], &j->err[task]);
+	frame.height /= n;
+	memset(out, 0, sizeof one);
+	for (int f = 0; f < n; f++) {
+		if (features_hogcolor(one, &frame, &j->err[task]))
+			return;
+		for (int k = 0; k < FEATURES_HOGCOLOR_DIM; k++)
+			out[k] += one[k] / (float)n;
+		frame.pixels += (size_t)frame.width * (size_t)frame.height * (size_t)frame.channels;
+	}
 }
 
 static int compute(struct featureset *f, struct samples *s, const struct featureset_options *o, struct err *e)

@@ -30,6 +30,7 @@ struct samples_options {
 	int skip_bad;       /* skip unreadable samples and report each to `bad`; 0: the first one is an error */
 	int64_t max_errors; /* samples_check fails when more were skipped; negative: no limit */
 	int nul_list;       /* a list of paths ends its entries with NUL, not newline */
+	int clips;          /* samples_pictures gives the frames of clips of bytes, one below the other; 0: a clip is no picture */
 	int captions;       /* captions without pictures are samples too; so is each line of a text file or stdin, with keys 000000000 and so on */
 	int once;           /* samples_rewind will not be called: a tar through a pipe is read as it comes */
 	const char *spool;  /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
@@ -101,7 +102,8 @@ int sample_pixels(struct picture *out, const struct sample *s, const struct samp
 struct picture_batch {
 	int n;
 	char **key;              /* [n] */
-	struct picture *picture; /* [n] */
+	struct picture *picture; /* [n]; of a clip, its frames one below the other */
+	int *frames;             /* [n], 1 for a picture */
 	int32_t *label;          /* [n], -1 without a .cls member */
 	char **text;             /* [n], the .txt member as a string; NULL without one */
 	int cap;                 /* private */

@@ -7,6 +7,7 @@
 #include "core/str.h"
 #include "data/entries.h"
 #include "data/samples.h"
+#include "file/npy.h"
 #include "file/resize.h"
 
 enum { MAX_PIXELS = 1 << 26 };
@@ -55,6 +56,34 @@ static int decode(struct picture *out, const void *data, size_t len, const char 
 	return rc;
 }
 
+/* The frames of a clip, an array (F, C, H, W) of bytes, one below the other. */
+static int decode_clip(struct picture *out, int *frames, const void *data, size_t len, const char *name, struct err *e)
+{
+	struct npy a;
+	int64_t f, c, h, w;
+	int rc = -1;
+
+	if (npy_parse(&a, data, len, name, e))
+		return -1;
+	f = a.shape[0], c = a.shape[1], h = a.shape[2], w = a.shape[3];
+	if (a.rank != 4 || a.type != NPY_U1 || a.fortran || (c != 1 && c != 3))
+		err_set(e, ERR_DATA, "%s has no picture, and its array is no clip of pixels: bytes of shape (frames, 3 or 1, height, width)", name);
+	else if (npy_count(&a) < 1 || npy_count(&a) > MAX_PIXELS || f * h > INT_MAX)
+		err_set(e, ERR_DATA, "%s: a clip of impossible size", name);
+	else if (!picture_alloc(out, (int)w, (int)(f * h), (int)c, e)) {
+		const uint8_t *from = a.data;
+
+		for (int64_t k = 0; k < f; k++)
+			for (int64_t j = 0; j < c; j++)
+				for (int64_t i = 0; i < h * w; i++)
+					out->pixels[(k * h * w + i) * c + j] = *from++;
+		*frames = (int)f;
+		rc = 0;
+	}
+	npy_release(&a);
+	return rc;
+}
+
 /* The name of a sample in messages: "ORIGIN" for a file, "ORIGIN: key" for a member of an archive. */
 static char *describe(const struct sample *s)
 {
@@ -80,6 +109,7 @@ struct job {
 	void *data;
 	size_t len;
 	int32_t label;
+	int clip, frames; /* clip: data is an array of frames */
 	struct picture picture;
 	struct err err;
 };
@@ -95,7 +125,9 @@ static void decode_task(void *arg, int64_t task, int worker)
 	struct job *j = &a->v[task];
 
 	(void)worker;
-	if (!j->err.code)
+	if (!j->err.code && j->clip)
+		decode_clip(&j->picture, &j->frames, j->data, j->len, j->name, &j->err);
+	else if (!j->err.code)
 		decode(&j->picture, j->data, j->len, j->name, a->o, &j->err);
 	mem_free(j->data);
 	j->data = NULL;
@@ -114,11 +146,12 @@ static size_t weigh(const struct sample_member *m, const struct samples_options 
 	return (size_t)w * (size_t)h * 3;
 }
 
-static void job_fill(struct job *j, const struct sample *s)
+static void job_fill(struct job *j, const struct sample *s, const struct samples_options *o)
 {
 	const struct sample_member *m = sample_picture(s), *text = sample_find(s, "txt");
+	int clip = !m && o->clips && (m = sample_find(s, "npy"));
 
-	*j = (struct job){.key = mem_strdup(s->key), .name = describe(s), .label = -1};
+	*j = (struct job){.key = mem_strdup(s->key), .name = describe(s), .label = -1, .clip = clip, .frames = 1};
 	if (!m) {
 		err_set(&j->err, ERR_DATA, "%s has no picture", j->name);
 		return;
@@ -158,9 +191,11 @@ static int gather(struct samples *s, struct job *v, int max, struct err *e)
 		}
 		if (!rc)
 			break;
-		job_fill(&v[n], &x);
+		job_fill(&v[n], &x, o);
 		coded += v[n].len;
-		if (v[n].data)
+		if (v[n].clip)
+			decoded += v[n].len;
+		else if (v[n].data)
 			decoded += weigh(sample_picture(&x), o);
 		n++;
 	}
@@ -184,6 +219,7 @@ static void reserve(struct picture_batch *b, int max)
 	b->cap = max;
 	b->key = mem_resize(b->key, (size_t)max, sizeof *b->key);
 	b->picture = mem_resize(b->picture, (size_t)max, sizeof *b->picture);
+	b->frames = mem_resize(b->frames, (size_t)max, sizeof *b->frames);
 	b->label = mem_resize(b->label, (size_t)max, sizeof *b->label);
 	b->text = mem_resize(b->text, (size_t)max, sizeof *b->text);
 }
@@ -209,6 +245,7 @@ int samples_pictures(struct samples *s, struct pool *p, int max, struct picture_
 			} else if (!rc && j->picture.pixels) {
 				b->key[b->n] = j->key;
 				b->picture[b->n] = j->picture;
+				b->frames[b->n] = j->frames;
 				b->text[b->n] = j->text;
 				b->label[b->n++] = j->label;
 				j->key = j->text = NULL;
@@ -228,6 +265,7 @@ void picture_batch_release(struct picture_batch *b)
 	clear(b);
 	mem_free(b->key);
 	mem_free(b->picture);
+	mem_free(b->frames);
 	mem_free(b->label);
 	mem_free(b->text);
 	*b = (struct picture_batch){0};

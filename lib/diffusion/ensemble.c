@@ -171,8 +171,8 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 	model_config_release(&c);
 	if (exact && (m->exact = law_model_open(folder, o->device->pool, hash, e)))
 		m->config = law_model_config(m->exact);
-	else if (!exact && (m->model = o->gradient ? model_find_gradient(folder, o->capacity, o->device, hash, e)
-	                                           : model_find(folder, o->capacity, bulk, o->device, hash, e)))
+	else if (!exact && (m->model = o->gradient ? model_find_gradient(folder, o->capacity, o->frames, o->device, hash, e)
+	                                           : model_find(folder, o->capacity, o->frames, bulk, o->device, hash, e)))
 		m->config = model_config(m->model);
 	if (!m->config)
 		return -1;

@@ -29,6 +29,7 @@ struct ensemble_options {
 	enum convert_mode mode; /* conversion of experts on another path */
 	int own;                /* no conversion to the linear path: for discrete-time solvers on the experts' path */
 	int64_t capacity;       /* most rows of one expert call */
+	int64_t frames;         /* of clips; 0: as many as the experts were trained on */
 	enum compact_type bulk; /* storage of the experts' weights (model_open). The router's stay floats: a small error can change a route */
 	struct device *device;  /* borrowed */
 	struct resident resident;

@@ -185,7 +185,7 @@ int model_load(struct model *m, const struct model *lender, struct pager *pager,
 
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e)
 {
-	struct model *m = model_find(dir, capacity, bulk, d, hash, e);
+	struct model *m = model_find(dir, capacity, 0, bulk, d, hash, e);
 
 	if (!m || !model_load(m, NULL, NULL, e))
 		return m;
@@ -193,12 +193,28 @@ struct model *model_open(const char *dir, int64_t capacity, enum compact_type bu
 	return NULL;
 }
 
-static struct model *find_model(const char *dir, runner_record *how, int64_t capacity, enum compact_type bulk, struct device *d, char *hash,
-                                struct err *e)
+/* Let the network make clips of another length than those it was trained on. */
+static int set_frames(struct model *m, const char *dir, int64_t frames, struct err *e)
+{
+	struct net_config *c = &m->config.net;
+
+	if (!frames || frames == c->frames)
+		return 0;
+	if (!c->frames)
+		return err_set(e, ERR_USAGE, "--frames: %s is a network for pictures", dir);
+	if (net_is_classifier(c))
+		return err_set(e, ERR_USAGE, "--frames: the router %s reads clips of %lld frames alone; --route expert:I needs no router", dir,
+		               (long long)c->frames);
+	c->frames = frames;
+	return net_check(c, e) ? err_prefix(e, "--frames: %s", dir) : 0;
+}
+
+static struct model *find_model(const char *dir, runner_record *how, int64_t capacity, int64_t frames, enum compact_type bulk, struct device *d,
+                                char *hash, struct err *e)
 {
 	struct model *m = mem_zalloc(1, sizeof *m);
 
-	if (model_config_load(dir, &m->config, e))
+	if (model_config_load(dir, &m->config, e) || set_frames(m, dir, frames, e))
 		goto fail;
 	if (net_is_exact(&m->config.net)) {
 		err_set(e, ERR_DATA, "%s: is an exact model, not a network", dir);
@@ -212,14 +228,14 @@ fail:
 	return NULL;
 }
 
-struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e)
+struct model *model_find(const char *dir, int64_t capacity, int64_t frames, enum compact_type bulk, struct device *d, char *hash, struct err *e)
 {
-	return find_model(dir, record, capacity, bulk, d, hash, e);
+	return find_model(dir, record, capacity, frames, bulk, d, hash, e);
 }
 
-struct model *model_find_gradient(const char *dir, int64_t capacity, struct device *d, char *hash, struct err *e)
+struct model *model_find_gradient(const char *dir, int64_t capacity, int64_t frames, struct device *d, char *hash, struct err *e)
 {
-	return find_model(dir, record_gradient, capacity, COMPACT_NONE, d, hash, e);
+	return find_model(dir, record_gradient, capacity, frames, COMPACT_NONE, d, hash, e);
 }
 
 void model_free(struct model *m)

@@ -57,9 +57,9 @@ struct model;
  * that are missing, superfluous or of another shape, and for an exact model, which holds a law instead of a network. Free with model_free. */
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
 /* The same without reading the weights: the file is mapped, and names and shapes are checked. model_load reads them. */
-struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
+struct model *model_find(const char *dir, int64_t capacity, int64_t frames, enum compact_type bulk, struct device *d, char *hash, struct err *e);
 /* The same for a model that model_pull differentiates. Its weights are plain floats, and its work space holds what the gradient needs. */
-struct model *model_find_gradient(const char *dir, int64_t capacity, struct device *d, char *hash, struct err *e);
+struct model *model_find_gradient(const char *dir, int64_t capacity, int64_t frames, struct device *d, char *hash, struct err *e);
 /* Read the weights of a model from model_find, before its first run; later calls do nothing. lender: NULL, or a model (see model_lends) whose work
  * space this one shares. pager: NULL, or a pager with large enough slots, to which the weights are added as a page; borrowed until model_free. */
 struct pager;

@@ -144,15 +144,29 @@ int net_preset(const char *name, struct net_config *c, struct err *e)
 	return -1;
 }
 
+/* Variant i of a preset's name, without the prefix; NULL after the last. */
+static char *variant_of(const struct net_presets *p, const char *name, int i, int64_t patch)
+{
+	if (p->variant)
+		return p->variant(name, i, patch);
+	if (i)
+		return NULL;
+	return *p->tail ? str_new("%s/%lld", name, (long long)patch) : mem_strdup(name);
+}
+
 char *net_preset_at(const struct net_config *c, int i, int64_t patch)
 {
 	const struct net_def *def;
+	char *text, *whole;
 
 	for (int d = 0; (def = candidate(c, d)); d++)
 		for (int k = 0; def->presets->names[k]; k++)
-			if (!i--)
-				return *def->presets->tail ? str_new("%s%s/%lld", def->prefix, def->presets->names[k], (long long)patch)
-				                           : str_new("%s%s", def->prefix, def->presets->names[k]);
+			for (int v = 0; (text = variant_of(def->presets, def->presets->names[k], v, patch)); v++) {
+				whole = i-- ? NULL : str_new("%s%s", def->prefix, text);
+				mem_free(text);
+				if (whole)
+					return whole;
+			}
 	return NULL;
 }
 

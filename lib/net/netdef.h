@@ -93,6 +93,9 @@ struct net_presets {
 	const char *note;         /* what the tail means */
 	/* Set the named fields of struct net_config from the text after the prefix. 1, or 0 if the text is none of these presets. */
 	int (*apply)(struct net_config *c, const char *text);
+	/* The variants of a name, as full names after the prefix, with this patch size; NULL after the last. Not all need be presets. NULL: a name has
+	 * one variant. Caller frees with mem_free. */
+	char *(*variant)(const char *name, int i, int64_t patch);
 };
 
 /* How diffusers describes an architecture. */

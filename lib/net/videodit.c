@@ -330,7 +330,16 @@ static int apply(struct net_config *c, const char *text)
 	return 0;
 }
 
-static const struct net_presets presets = {.names = names, .tail = "/TxP", .example = "/1x4", .note = " for clips", .apply = apply};
+/* Ways of attention, with and without text, and patches of 1 to 16 frames. */
+static char *variant(const char *name, int i, int64_t patch)
+{
+	static const char *const ways[] = {"", "full-", "text-", "full-text-"};
+
+	return i < 4 * 16 ? str_new("%s%s/%dx%lld", ways[i % 4], name, 1 + i / 4, (long long)patch) : NULL;
+}
+
+static const struct net_presets presets = {
+    .names = names, .tail = "/TxP", .example = "/1x4", .note = " for clips", .apply = apply, .variant = variant};
 
 static int check(const struct net_config *c, struct err *e)
 {

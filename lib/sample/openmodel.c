@@ -86,6 +86,8 @@ static int check_format(struct sampling *r, const char *dir, struct err *e)
 
 	if (clips && r->format_open && r->sink == SINK_TAR)
 		r->ask.format = FORMAT_CLIP;
+	if (r->ask.frames && !clips)
+		return err_set(e, ERR_USAGE, "--frames: %s makes pictures, not clips", dir);
 	if (r->ask.format == FORMAT_CLIP && !clips)
 		return err_set(e, ERR_USAGE, "--format clip: %s makes pictures, not clips", dir);
 	if (r->ask.format == FORMAT_NPZ && clips)
@@ -325,6 +327,7 @@ int sampling_open_model(struct sampling *r, struct err *e)
 	                             .mode = (enum convert_mode)r->ask.convert,
 	                             .own = r->solver.discrete,
 	                             .capacity = r->ask.batch * (request_pairs(&r->ask) ? 2 : 1),
+	                             .frames = r->ask.frames,
 	                             .bulk = r->ask.map ? COMPACT_VIEW : bulk[r->ask.dtype],
 	                             .step = r->ask.step,
 	                             .gradient = request_follows_flow(r),

@@ -86,6 +86,7 @@ struct sample_request {
 
 	/* Outputs. Each file appears complete or not at all. An existing file of the same request is left alone; of another one it is an error. */
 	const char *out; /* a picture (.png .jpg .webp .npy), an array (.npz), a folder (NAME/), else a tar; "-": tar on standard output */
+	int64_t frames;  /* of clips; 0: as many as the experts were trained on */
 	int format;      /* enum sample_format; -1: by the ending of `out`, else PNG, or of clips in a tar FORMAT_CLIP */
 	const char *grid, *report, *log, *timing; /* files: contact sheet, statistics, routing weights of each picture, timing */
 

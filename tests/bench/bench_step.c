@@ -1,6 +1,6 @@
-/* bench_step [-q] [-t THREADS] [-s SECONDS] [PATTERN]: whole training steps of DiTs (noise, forward, backward, AdamW with EMA) beside the best
- * product in cache, in float and with bf16 products; the latter also beside the float step itself. FLOPs are the network's own products. A CPU
- * without AVX512-BF16 instructions measures its emulation of them on one network. */
+/* bench_step [-q] [-t THREADS] [-s SECONDS] [PATTERN]: whole training steps of DiTs, also of those for clips (noise, forward, backward, AdamW with
+ * EMA), beside the best product in cache, in float and with bf16 products; the latter also beside the float step itself. FLOPs are the network's own
+ * products. A CPU without AVX512-BF16 instructions measures its emulation of them on one network. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,22 +14,17 @@
 
 struct work {
 	const char *preset;
-	int64_t channels, size, batch;
+	int64_t channels, size, batch, frames; /* frames 0: pictures */
 };
 
-/* The last is the demo's network. */
+/* The last of pictures is the demo's network. */
 static const struct work works[] = {
-    {"dit-s/2", 4, 32, 8},
-    {"dit-mini/4", 3, 32, 64},
-    {"dit-micro/4", 3, 32, 64},
-    {"dit-nano/4", 3, 32, 128},
+    {"dit-s/2", 4, 32, 8},          {"dit-mini/4", 3, 32, 64},           {"dit-micro/4", 3, 32, 64},  {"dit-nano/4", 3, 32, 128},
+    {"vdit-nano/1x2", 4, 16, 8, 8}, {"vdit-full-nano/1x2", 4, 16, 8, 8}, {"vdit-s/1x2", 4, 16, 2, 8},
 };
 
 static const struct work bf16_works[] = {
-    {"dit-s/2", 4, 32, 8},
-    {"dit-b/2", 4, 32, 4},
-    {"dit-mini/4", 3, 32, 64},
-    {"dit-nano/4", 3, 32, 128},
+    {"dit-s/2", 4, 32, 8}, {"dit-b/2", 4, 32, 4}, {"dit-mini/4", 3, 32, 64}, {"dit-nano/4", 3, 32, 128}, {"vdit-nano/1x2", 4, 16, 8, 8},
 };
 
 struct setup {
@@ -54,7 +49,8 @@ static void die(const struct err *e)
 
 static void start(struct setup *s, const struct work *w, enum precision precision)
 {
-	struct net_config c = {.def = &net_dit, .channels = w->channels, .out_channels = w->channels, .size = w->size, .time_scale = 1000};
+	struct net_config c = {
+	    .def = &net_dit, .channels = w->channels, .out_channels = w->channels, .size = w->size, .frames = w->frames, .time_scale = 1000};
 	struct err e = {0};
 	size_t n;
 
@@ -64,7 +60,7 @@ static void start(struct setup *s, const struct work *w, enum precision precisio
 	if (device_set_precision(s->device, precision, &e))
 		die(&e);
 	s->batch = w->batch;
-	s->objective = (struct objective){.path = &path_linear, .d = c.channels * c.size * c.size};
+	s->objective = (struct objective){.path = &path_linear, .d = net_sample_elements(&c)};
 	loss_record(&s->loss, &c, LOSS_SQUARED, &s->params, DT_F32, w->batch, 1, 0);
 	tape_layout(s->loss.tape, s->device, NULL);
 	n = (size_t)w->batch * (size_t)s->objective.d;
@@ -116,7 +112,7 @@ static struct duty duty_of(struct setup *s)
 
 static void measure(struct bench *b, const struct work *w)
 {
-	const struct work small = {"dit-nano/2", w->channels, 8, 2};
+	const struct work small = {"dit-nano/2", w->channels, 8, 2, 0};
 	struct setup s = {.pool = b->pool};
 	struct duty step;
 	struct reading r;

@@ -106,6 +106,54 @@ check_grep "of the same shape" "'descr': '<f4'.*'shape': \(4, 3, 8, 8\)" l/00000
 check_exit 2 "no npz of clips" ddm-sample -q -n 1 --steps 4 --route full -o x.npz m
 check_err "is said" 'makes clips'
 
+# Clips of another length, and of pictures' networks
+check "6 frames" ddm-sample -q -n 1 --steps 4 --route expert:0 --frames 6 -o long.png m
+check_out "in a row" "48 8" sh -c "ddm-info --json long.png | tr -d ' \n' | sed 's/.*\"width\":\([0-9]*\).*\"height\":\([0-9]*\).*/\1 \2/'"
+check_exit 2 "with a router" ddm-sample -q -n 1 --steps 4 --route top-1 --frames 6 -o no.png m
+check_err "which reads 4" 'reads clips of 4 frames alone'
+check_exit 2 "no frames" ddm-sample -q -n 1 --steps 4 --route expert:0 --frames 0 -o no.png m
+ddm-train -q --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --cluster 0 --predict x0 --steps 1 --batch 2 -o pm/expert_0 pshards || exit 1
+check_exit 2 "of a network for pictures" ddm-sample -q -n 1 --steps 2 --frames 2 -o no.png pm
+check_err "is said" 'is a network for pictures'
+check_exit 2 "clips of a network for pictures" ddm-sample -q -n 1 --steps 2 --format clip -o no.tar pm
+check_err "is said too" 'makes pictures, not clips'
+check_absent "nothing was made" no.png no.tar
+
+# Trainings that are repeated from their stamps
+check "all attention, patches of 2 frames" $train --cluster 0 --model vdit-full-nano/2x2 --hidden 32 --depth 2 --heads 2 --steps 3 -o again/expert_0 shards
+check "is proved by training again" ddm-audit --replay all --scratch scratch again/expert_0 shards
+check "the network is in the command of ddm-forget" ddm-forget -o left -m again shards up0@000000
+check_grep "by its preset" 'ddm-train --cluster 0 --model vdit-full-nano/2x2 --hidden 32 --depth 2 --heads 2 ' "$OUT"
+
+# Texts: features of two tokens of width 3 beside each clip
+mkdir texts && cp data/* texts
+for i in 0 1 2 3 4 5 6 7; do
+	for key in "up$i" "side$i"; do
+		{
+			printf '\223NUMPY\001\000\166\000'
+			printf '%-117s\n' "{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3), }"
+			printf '\000\074\000\070\000\000\000\274\000\064\000\074'
+		} >"texts/$key@000000.text.npy"
+	done
+done
+(cd texts && tar cf ../texts.tar ./*)
+ddm-shard -q -a a.tsv -o tshards texts.tar || exit 1
+check "an expert that reads texts" $train --cluster 0 --model vdit-text-nano/1x2 --hidden 32 --depth 2 --heads 2 --text-drop 0 --steps 3 -o tm tshards
+check_grep "its cross attention" '"cross_attention": 1' tm/config.json
+{
+	printf '\223NUMPY\001\000\166\000'
+	printf '%-117s\n' "{'descr': '<f2', 'fortran_order': False, 'shape': (1, 2, 3), }"
+	printf '\000\074\000\070\000\000\000\274\000\064\000\074'
+} >prompt.npy
+check "a clip of a text" ddm-sample -q --steps 2 --text-features prompt.npy -o told.png tm
+check_exit 65 "samples without texts" $train --cluster 0 --model vdit-text-nano/1x2 --text-drop 0 --steps 3 -o bad shards
+check_err "are named" 'has no features of a text'
+
+# Clusters by the content of the frames
+check "clusters of clips" ddm-cluster -q -k 2 --seed 1 -o k.tsv clips.tar
+check_out "are the directions" 1 sh -c "awk -F '\t' '/^up/ { print \$2 }' k.tsv | sort -u | wc -l | tr -d ' '"
+check_out "both" 2 sh -c "awk -F '\t' '/^up|^side/ { print \$2 }' k.tsv | sort -u | wc -l | tr -d ' '"
+
 # Clips of unlike shapes, and arrays that are no clips
 bad() {
 	rm -rf b b.tar b.tsv bshards && mkdir b && cp data/up0@000000.* data/up1@000000.* b && cp "$1" b/up1@000000.npy

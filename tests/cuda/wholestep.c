@@ -44,7 +44,7 @@ void step_run(struct step *s, const struct net_config *c, struct device *d, cons
 	const struct plan_options plan = {.no_reuse = o->no_reuse, .bf16 = o->bf16, .bf16_weights = o->bf16};
 	const struct run_keys keys = {4, 2, 100, RNG_NOISE, 0};
 	enum loss_kind kind = net_is_classifier(c) ? LOSS_CLASS : LOSS_SQUARED;
-	int64_t size = c->channels * c->size * c->size;
+	int64_t size = net_sample_elements(c);
 	struct noised *z = &s->noised;
 	struct err e = {0};
 	float *values, *grads, *seed, *host;

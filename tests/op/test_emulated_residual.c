@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 
 #include "tape/record.h"
 #include "tests/cuda/wholestep.h"
@@ -176,15 +177,64 @@ static void bytes_of_a_block(void **state)
 	}
 }
 
+/* A network for clips whose blocks attend in turns within frames and across them. */
+static struct net_config tiny_clips(void)
+{
+	struct net_config c;
+
+	net_init(&c, &net_video_dit);
+	assert_int_equal(net_preset("vdit-nano/2x2", &c, NULL), 0);
+	assert_int_equal(net_shape_set(&c, "hidden", HIDDEN, NULL), 0);
+	assert_int_equal(net_shape_set(&c, "depth", 2, NULL), 0);
+	c.channels = c.out_channels = 4;
+	c.size = SIDE;
+	c.frames = 4;
+	c.classes = 5;
+	return c;
+}
+
+/* In bfloat16 the step of a network for clips is near that in float: measured were differences of .0038 of the output's norm and .0034
+ * of the gradients', in either way of attention. */
+static void clips_in_bf16(void **state)
+{
+	struct device *d = device_emulated(NULL);
+
+	(void)state;
+	for (int factored = 0; factored < 2; factored++) {
+		struct net_config c = tiny_clips();
+		struct step want, got;
+		double out[2] = {0}, grad[2] = {0};
+
+		assert_int_equal(net_shape_set(&c, "factored", factored, NULL), 0);
+		step_run(&want, &c, d, &(struct step_options){ROWS, ROWS, 0, .times = 1});
+		step_run(&got, &c, d, &(struct step_options){ROWS, ROWS, 1, .times = 1});
+		for (int64_t i = 0; i < want.outs; i++) {
+			out[0] += pow((double)got.out[i] - (double)want.out[i], 2);
+			out[1] += pow((double)want.out[i], 2);
+		}
+		for (int k = 0; k < want.params.n; k++)
+			for (int64_t i = want.params.v[k].offset; i < want.params.v[k].offset + want.params.v[k].count; i++) {
+				grad[0] += pow((double)got.grads[i] - (double)want.grads[i], 2);
+				grad[1] += pow((double)want.grads[i], 2);
+			}
+		print_message("clips, %s: output %.4f, gradients %.4f\n", factored ? "in turns" : "full", sqrt(out[0] / out[1]),
+		              sqrt(grad[0] / grad[1]));
+		assert_true(sqrt(out[0] / out[1]) < .006 && sqrt(grad[0] / grad[1]) < .006);
+		step_free(&want);
+		step_free(&got);
+	}
+	device_free(d);
+}
+
 /* What is computed again has the bits of what would have been kept. */
 static void same_bits_recomputed(void **state)
 {
 	struct device *d = device_emulated(NULL);
 
 	(void)state;
-	for (int k = 0; k < 3; k++)
+	for (int k = 0; k < 4; k++)
 		for (int bf16 = 0; bf16 < 2; bf16++) {
-			struct net_config c = tiny(defs[k], 2);
+			struct net_config c = k < 3 ? tiny(defs[k], 2) : tiny_clips();
 			struct step want, got;
 
 			step_run(&want, &c, d, &(struct step_options){ROWS, ROWS, bf16, .times = 1});
@@ -248,13 +298,10 @@ static void error_of_a_deep_network(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(is_float),
-	                                   cmocka_unit_test(gradients_of_what_blocks_share),
-	                                   cmocka_unit_test(bytes_of_a_block),
-	                                   cmocka_unit_test(mixture_is_float),
-	                                   cmocka_unit_test(same_bits_recomputed),
-	                                   cmocka_unit_test(same_bits_fused),
-	                                   cmocka_unit_test(error_of_a_deep_network)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(is_float),         cmocka_unit_test(gradients_of_what_blocks_share), cmocka_unit_test(bytes_of_a_block),
+	    cmocka_unit_test(mixture_is_float), cmocka_unit_test(same_bits_recomputed),           cmocka_unit_test(clips_in_bf16),
+	    cmocka_unit_test(same_bits_fused),  cmocka_unit_test(error_of_a_deep_network)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -283,7 +283,7 @@ static uint64_t takes(const char *name, enum compact_type bulk)
 	struct device *d = device_cpu(NULL, DT_F32);
 	char *path = path_join(dir, name);
 	struct err e = {0};
-	struct model *m = model_find(path, 1, COMPACT_NONE, d, NULL, &e);
+	struct model *m = model_find(path, 1, 0, COMPACT_NONE, d, NULL, &e);
 	uint64_t bytes, weights, work, then;
 
 	if (!m)

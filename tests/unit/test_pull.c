@@ -87,7 +87,7 @@ static void check_model(const char *name, const char *preset)
 		fail_msg("%s: %s", name, e.msg);
 	write_model(&c, 3);
 	plain = model_open(dir, N, COMPACT_NONE, device, NULL, &e);
-	m = model_find_gradient(dir, N, device, NULL, &e);
+	m = model_find_gradient(dir, N, 0, device, NULL, &e);
 	if (!plain || !m || model_load(m, NULL, NULL, &e))
 		fail_msg("%s: %s", name, e.msg);
 	out = model_elements(m);

@@ -19,12 +19,12 @@ struct work {
 
 /* The last of pictures is the demo's network. */
 static const struct work works[] = {
-    {"dit-s/2", 4, 32, 8},          {"dit-mini/4", 3, 32, 64},           {"dit-micro/4", 3, 32, 64},  {"dit-nano/4", 3, 32, 128},
+    {"dit-s/2", 4, 32, 8, 0},       {"dit-mini/4", 3, 32, 64, 0},        {"dit-micro/4", 3, 32, 64, 0}, {"dit-nano/4", 3, 32, 128, 0},
     {"vdit-nano/1x2", 4, 16, 8, 8}, {"vdit-full-nano/1x2", 4, 16, 8, 8}, {"vdit-s/1x2", 4, 16, 2, 8},
 };
 
 static const struct work bf16_works[] = {
-    {"dit-s/2", 4, 32, 8}, {"dit-b/2", 4, 32, 4}, {"dit-mini/4", 3, 32, 64}, {"dit-nano/4", 3, 32, 128}, {"vdit-nano/1x2", 4, 16, 8, 8},
+    {"dit-s/2", 4, 32, 8, 0}, {"dit-b/2", 4, 32, 4, 0}, {"dit-mini/4", 3, 32, 64, 0}, {"dit-nano/4", 3, 32, 128, 0}, {"vdit-nano/1x2", 4, 16, 8, 8},
 };
 
 struct setup {

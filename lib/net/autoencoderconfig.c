@@ -179,6 +179,9 @@ static int parse_wan(const json_t *o, const char *where, struct autoencoder_conf
 	if (residual || patch != 1)
 		return err_set(e, ERR_DATA, "%s: \"%s\" is set, as in the autoencoder of Wan 2.2; only that of Wan 2.1 is supported", where,
 		               residual ? "is_residual" : "patch_size");
+	if (c->in_channels != 3 || c->out_channels != 3)
+		return err_set(e, ERR_DATA, "%s: its clips have %lld and %lld channels; only 3 are supported", where, (long long)c->in_channels,
+		               (long long)c->out_channels);
 	if (json_array_size(json_object_get(o, "attn_scales")))
 		return err_set(e, ERR_DATA, "%s: \"attn_scales\" is not empty; attention is supported in the middle alone", where);
 	for (int64_t i = 0; i < c->stages; i++) {

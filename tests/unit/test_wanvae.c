@@ -218,6 +218,7 @@ static void configurations(void **state)
 	parse(WAN(", \"temperal_downsample\": [true, 1, false]"), "\"temperal_downsample\"[1] is neither true nor false");
 	parse(WAN(", \"dim_mult\": [1, 1, 1], \"base_dim\": 3, \"temperal_downsample\": [true, true]"), "3 are not even");
 	parse(WAN(", \"z_dim\": 65"), "z_dim");
+	parse(WAN(", \"out_channels\": 1"), "only 3 are supported");
 }
 
 int main(void)

@@ -21,12 +21,6 @@ tar xzf "$(dirname "$0")/golden/paris-model.tar.gz" -C golden
 mv golden/model t2i
 rm -r golden
 printf 'a cat\nthe photo of a cat\n' >prompts.txt
-# Two clips of four grey frames of noise.
-mkdir clips
-for v in a b; do
-	{
-		printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 1, 8, 8), }"
-		head -c 256 shards/cluster-0/000000.tar.zst
-	} >clips/$v@000000.npy
-done
-(cd clips && tar cf ../clips.tar --sort=name .)
+# Clips of a zoom and of a disc that moves.
+ddm-ingest -q --clips 8 --fps 8 --size 16 --seeds 12 -o clips.tar 'lavfi:mandelbrot=size=32x32:rate=8:start_scale={u:.5:2}:end_pts=8' \
+	'lavfi@disc:nullsrc=size=16x16:rate=8,format=gray,geq=lum=255*lt(hypot(X-{i:0:8}-N\,Y-{i:4:12})\,4)'

@@ -4,6 +4,7 @@
 #	make deps           install what is missing to build and test (Debian, Ubuntu)
 #	make check          deps, build, all tests; T=pattern: those whose name holds it
 #	make demo           deps, build, the whole method on photographs of clothing; DATA=folder: on yours; see share/recipes/demo.mk
+#	make demo-video     the same on clips that move; see share/recipes/video.mk
 #	make bench          speed beside this machine's best, beside PyTorch, and against the baseline; BENCH=pattern: lines that hold it;
 #	                    PEER_PYTHON=a Python with torch; THREADS=1 beside other work; make bench-baseline: keep the last whole run
 #	make bench-quick    four kinds of work on one thread, beside the baseline of this processor, in a minute
@@ -391,8 +392,12 @@ demo:
 	$(Q)B=$(B) $(SRC)/share/deps.sh --quick --needed
 	$(Q)$(MAKE) --no-print-directory $(JOBS) demo-built
 
-demo-built: all
-	$(Q)$(MAKE) --no-print-directory -f $(SRC)/share/recipes/demo.mk BIN=$(abspath $(B))
+demo-video:
+	$(Q)B=$(B) $(SRC)/share/deps.sh --quick --needed
+	$(Q)$(MAKE) --no-print-directory $(JOBS) demo-video-built
+
+demo-built demo-video-built: all
+	$(Q)$(MAKE) --no-print-directory -f $(SRC)/share/recipes/$(if $(filter demo-video%,$@),video,demo).mk BIN=$(abspath $(B)) demo
 
 bench: all $(BENCHES)
 	$(Q)B=$(B) $(if $(THREADS),THREADS=$(THREADS)) $(SRC)/tests/bench/run $(if $(BENCH),'$(BENCH)')
@@ -479,7 +484,7 @@ distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: format all tests completion deps check check-built check-peers check-cuda soak cuda-tests standin cpu-part cuda-bundle bundle demo \
+.PHONY: format all tests completion deps check check-built check-peers check-cuda soak cuda-tests standin cpu-part cuda-bundle bundle demo demo-video demo-video-built \
 	demo-built bench bench-cuda bench-quick bench-baseline fuzz fuzzers install install-lib uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

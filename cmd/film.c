@@ -42,6 +42,8 @@ const struct option film_options[] = {
      OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT,
      .key = "n"},
+    {"--spread", .type = OPTION_FLAG, REQUEST(spread), .help = "clips at equal distances over all, not the first", OPTION_ALWAYS,
+     .stamp = STAMP_UNLESS_DEFAULT, .key = "spread"},
     {"--quiet", 'q', OPTION_FLAG, REQUEST(quiet), .help = "no report on stderr", OPTION_ALWAYS},
     {.letter = 'o', .type = OPTION_TEXT, REQUEST(out), .arg = "FILE", .help = "one film of all clips; a folder (DIR/): one of each", OPTION_ALWAYS},
     {0},
@@ -111,41 +113,66 @@ static int format_of(const char *path)
 	return FILM_FORMATS;
 }
 
+/* Add the clip of a sample, if it is one. *bytes: of all clips so far. */
+static int take_clip(struct film *f, const struct sample *sample, struct sha256 *h, size_t *bytes, struct err *e)
+{
+	struct named_clip *c = &f->v[f->n];
+	int got = clip_read(&c->clip, sample, e);
+	size_t size = (size_t)c->clip.frames * (size_t)c->clip.channels * (size_t)c->clip.height * (size_t)c->clip.width;
+
+	f->others += !got;
+	if (got != 1)
+		return got;
+	c->key = mem_strdup(sample->key);
+	f->n++;
+	sha256_add(h, sample->key, strlen(sample->key) + 1);
+	sha256_add(h, &c->clip.frames, 4 * sizeof(int));
+	sha256_add(h, &c->clip.fps, sizeof c->clip.fps);
+	sha256_add(h, c->clip.pixels, size);
+	if ((*bytes += size) > PIXELS_MOST)
+		return err_set(e, ERR_USAGE, "the clips have more than %d MiB: show fewer of them with -n", PIXELS_MOST >> 20);
+	return 0;
+}
+
+/* The number of samples, after which they can be read again. */
+static int count_samples(struct samples *s, int64_t *n, struct err *e)
+{
+	struct sample sample;
+	int rc;
+
+	for (*n = 0; (rc = samples_next(s, &sample, e)) == 1; (*n)++)
+		;
+	return rc ? -1 : samples_rewind(s, e);
+}
+
 static int read_clips(struct film *f, struct err *e)
 {
-	struct samples_options so = {.once = 1};
-	struct samples *s = samples_open(f->q->source, f->q->n, &so, e);
+	const struct film_request *q = f->q;
+	struct samples_options so = {.once = !q->spread};
+	struct samples *s = samples_open(q->source, q->n, &so, e);
 	struct sample sample;
 	struct sha256 h;
 	size_t bytes = 0;
+	int64_t all = 0, shown, chosen = 0; /* chosen: samples that were tried */
 	int rc = s ? 1 : -1;
 
 	sha256_init(&h);
-	f->v = mem_zalloc((size_t)f->q->max, sizeof *f->v);
-	while (rc == 1 && f->n < f->q->max && (rc = samples_next(s, &sample, e)) == 1) {
-		struct named_clip *c = &f->v[f->n];
-		int got = clip_read(&c->clip, &sample, e);
-		size_t size = (size_t)c->clip.frames * (size_t)c->clip.channels * (size_t)c->clip.height * (size_t)c->clip.width;
-
-		if (got < 0)
-			rc = -1;
-		f->others += !got;
-		if (got != 1)
+	f->v = mem_zalloc((size_t)q->max, sizeof *f->v);
+	if (s && q->spread && count_samples(s, &all, e))
+		rc = -1;
+	shown = all < q->max ? all : q->max;
+	for (int64_t i = 0; rc == 1 && f->n < q->max && (rc = samples_next(s, &sample, e)) == 1; i++) {
+		if (q->spread && (chosen == shown || i != chosen * all / shown))
 			continue;
-		c->key = mem_strdup(sample.key);
-		f->n++;
-		sha256_add(&h, sample.key, strlen(sample.key) + 1);
-		sha256_add(&h, &c->clip.frames, 4 * sizeof(int));
-		sha256_add(&h, &c->clip.fps, sizeof c->clip.fps);
-		sha256_add(&h, c->clip.pixels, size);
-		if ((bytes += size) > PIXELS_MOST)
-			rc = err_set(e, ERR_USAGE, "the clips have more than %d MiB: show fewer of them with -n", PIXELS_MOST >> 20);
+		chosen++;
+		if (take_clip(f, &sample, &h, &bytes, e))
+			rc = -1;
 	}
 	samples_close(s);
 	sha256_end(&h, f->digest);
 	if (rc >= 0 && !f->n)
 		return err_set(e, ERR_DATA, "%s: no clip: a clip is an array of bytes (frames, channels, height, width), and %lld samples are others",
-		               f->q->source[0], (long long)f->others);
+		               q->source[0], (long long)f->others);
 	return rc < 0 ? -1 : 0;
 }
 

@@ -19,6 +19,7 @@ struct film_request {
 	int64_t scale;   /* whole factor that frames are enlarged by; 0: to at least FILM_SIDE pixels */
 	int64_t columns; /* clips in a row of one film; 0: a square */
 	int64_t max;     /* most clips */
+	int spread;      /* clips at equal distances over all sources, not the first */
 	int quiet;
 	const char *const *source; /* samples (n) */
 	int n;

@@ -1,4 +1,4 @@
-/* Contact sheets with a row of pictures per cluster. */
+/* Contact sheets with a row of pictures per cluster; of a clip its middle frame. */
 #include "data/sheet.h"
 
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 
 #include "core/hash.h"
 #include "core/mem.h"
+#include "data/clipread.h"
 #include "file/resize.h"
 
 int sheet_init(struct sheet *s, int rows, int columns, int cell, struct err *e)
@@ -76,12 +77,25 @@ static struct choice *choose(const struct sheet *s, char *const *key, const int3
 	return v;
 }
 
+/* The picture of a sample, or the middle frame of a clip. */
+static int picture_of(struct picture *p, const struct sample *x, const struct samples_options *o, struct err *e)
+{
+	struct clip c = {0};
+	int is_clip = sample_picture(x) ? 0 : clip_read(&c, x, e), rc;
+
+	if (is_clip < 0)
+		return -1;
+	rc = is_clip ? clip_frame(p, &c, c.frames / 2, e) : sample_pixels(p, x, o, e);
+	clip_release(&c);
+	return rc;
+}
+
 static int show(struct sheet *s, const struct choice *c, const struct sample *x, const struct samples_options *o, struct err *e)
 {
 	struct picture p;
 	int rc;
 
-	if (sample_pixels(&p, x, o, e))
+	if (picture_of(&p, x, o, e))
 		return -1;
 	rc = sheet_put(s, c->cluster, c->column, &p, e);
 	picture_release(&p);

@@ -205,6 +205,9 @@ static int set_frames(struct model *m, const char *dir, int64_t frames, struct e
 	if (net_is_classifier(c))
 		return err_set(e, ERR_USAGE, "--frames: the router %s reads clips of %lld frames alone; --route expert:I needs no router", dir,
 		               (long long)c->frames);
+	if (c->def->frames_fixed)
+		return err_set(e, ERR_USAGE, "--frames: the weights of %s are for %lld frames alone; networks of another length need vdit", dir,
+		               (long long)c->frames);
 	c->frames = frames;
 	return net_check(c, e) ? err_prefix(e, "--frames: %s", dir) : 0;
 }

@@ -198,9 +198,10 @@ int net_check(const struct net_config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "a network for %lld channels of %lld x %lld is out of range", (long long)c->channels, (long long)c->size,
 		               (long long)c->size);
 	if (c->frames && !net_takes_clips(c))
-		return err_set(e, ERR_USAGE,
-		               "a %s network is for pictures, and these samples are clips of %lld frames; use a preset such as vdit-nano/1x4",
-		               net_name(c), (long long)c->frames);
+		return err_set(
+		    e, ERR_USAGE,
+		    "a %s network is for pictures, and these samples are clips of %lld frames; use a preset such as vdit-nano/1x4 or unet-nano",
+		    net_name(c), (long long)c->frames);
 	if (c->def->check && c->def->check(c, e))
 		return -1;
 	if (c->classes < 0 || c->classes > 10000000 || !(c->class_dropout >= 0 && c->class_dropout < 1))

@@ -136,6 +136,7 @@ struct net_def {
 	int (*check_noise)(const struct net_config *c, struct err *e);
 	/* Record the network. NULL: there is none, and the weights file holds a law (diffusion/lawmodel.h). */
 	struct tensor *(*record)(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in);
+	int frames_fixed;   /* of clips: the weights depend on the number of frames */
 	const char *prefix; /* of the presets; NULL: there are none */
 	const struct net_presets *presets;
 	const char *prediction;                /* if config.json has none; NULL: it must have one */

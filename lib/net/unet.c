@@ -1,5 +1,6 @@
 /* The U-Nets of diffusers, under diffusers' tensor names: UNet2DModel (Ho et al., "Denoising diffusion probabilistic models"), unconditional or
- * class-conditional, and UNet2DConditionModel (Rombach et al., "Latent diffusion models"), conditioned on text. */
+ * class-conditional, and UNet2DConditionModel (Rombach et al., "Latent diffusion models"), conditioned on text. Of clips they see all frames as the
+ * channels of one picture, which learns short clips fast. */
 #include <math.h>
 #include <string.h>
 
@@ -223,22 +224,27 @@ static struct tensor *middle(const struct unet *u, struct tensor *x)
 	return layer(u, &b, x, 1, last, 0);
 }
 
+/* Of a clip, all frames are the channels of one picture. */
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
 	struct unet u = {.l = {t, p, ""}, .net = c, .c = own(c), .text = in->text, .dropout = in->dropout};
+	int64_t frames = c->frames ? c->frames : 1, picture[4] = {in->x->shape[0], frames * c->channels, c->size, c->size};
+	int64_t clip[5] = {in->x->shape[0], frames, c->out_channels, c->size, c->size};
 	int levels = levels_of(u.c);
 	struct tensor *x;
 
 	u.time = embed(&u, in);
-	x = push(&u, conv(&u.l, channels_last(t, in->x), "conv_in", (struct conv){.out = u.c->width[0], .kh = 3, .pad = around}));
+	x = c->frames ? op_reshape(t, in->x, 4, picture) : in->x;
+	x = push(&u, conv(&u.l, channels_last(t, x), "conv_in", (struct conv){.out = u.c->width[0], .kh = 3, .pad = around}));
 	for (int i = 0; i < levels; i++)
 		x = down(&u, x, i);
 	x = middle(&u, x);
 	for (int i = levels - 1; i >= 0; i--)
 		x = up(&u, x, i);
 	x = layer_groupnorm(&u.l, x, "conv_norm_out", u.c->groups, u.c->eps, SILU);
-	x = layer_conv(&u.l, x, "conv_out", &(struct conv){.out = c->out_channels, .kh = 3, .pad = around});
-	return channels_first(t, x);
+	x = layer_conv(&u.l, x, "conv_out", &(struct conv){.out = frames * c->out_channels, .kh = 3, .pad = around});
+	x = channels_first(t, x);
+	return c->frames ? op_reshape(t, x, 5, clip) : x;
 }
 
 /* ---- configuration ---- */
@@ -282,10 +288,12 @@ static int check(const struct net_config *c, struct err *e)
 	    NET_HIDDEN_DROPOUT_FIELD, NET_TIME_FIELD
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(0), NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, FIELDS, {"head_width", NULL, "head", NET_INT, OWN(head), 8, 0, 65536, NET_UNWRITTEN},
+    NET_PICTURE_FIELDS(0), NET_FRAMES_FIELD, NET_CLASS_FIELDS,
+    NET_CLUSTER_FIELDS,    FIELDS,           {"head_width", NULL, "head", NET_INT, OWN(head), 8, 0, 65536, NET_UNWRITTEN},
 };
 static const struct net_field text_fields[] = {
     NET_PICTURE_FIELDS(0),
+    NET_FRAMES_FIELD,
     NET_CLUSTER_FIELDS,
     {"text_tokens", NULL, NULL, NET_INT, NET_AT(text_tokens), 77, 0, INT32_MAX, 0},
     {"cross_attention_dim", NULL, NULL, NET_INT, NET_AT(text_width), 1280, 0, INT32_MAX, 0},
@@ -527,6 +535,7 @@ const struct net_def net_unet = {
     .write = write_plain,
     .check = check,
     .record = record,
+    .frames_fixed = 1,
     .last = "conv_out.",
     .prefix = "unet-",
     .presets = &presets,
@@ -542,6 +551,7 @@ const struct net_def net_unet_text = {
     .write = write_text,
     .check = check,
     .record = record,
+    .frames_fixed = 1,
     .last = "conv_out.",
     .prefix = "unet-text-",
     .presets = &presets,

@@ -37,6 +37,12 @@ CLUSTER_FLAGS ?=
 # --vae DIR, --text DIR: experts train on latents, and on what a text encoder makes of captions.
 SHARD_FLAGS ?=
 
+# Empty: pictures. Else clips of so many frames, RATE a second, for networks that make clips (NET = --model vdit-nano/2x4). The table then has the
+# distances in content and motion (COLUMNS), and the page plays films of SHOWN clips of each arm.
+CLIPS ?=
+RATE ?= 8
+SHOWN ?= 12
+
 # Training. An expert passes over its cluster as often as the monolith over everything, in batches K times smaller: equal images,
 # equal steps. What the router's training costs is taken from the experts, unless EXPERT_EPOCHS says otherwise.
 # Without NET, ROUTER_NET and rates in the flags, ddm-train and ddm-route-train choose what suits the size and the number of the pictures.
@@ -75,6 +81,10 @@ EVAL_FLAGS ?=
 GRID_FLAGS ?= --spread
 REFERENCE ?= $(PARTITION)/shards
 # HEADING=KEY of the table; keys as in the JSON of ddm-eval-fid and ddm-sample --report and --timing.
+ifneq ($(CLIPS),)
+COLUMNS ?= content=content-pix-heldout,motion=motion-flow-heldout,content_floor=content-pix-heldout-floor,motion_floor=motion-flow-heldout-floor,$\
+	gflop_per_clip=gflop_per_image,clips_per_second=images_per_second
+endif
 COLUMNS ?= kd=kd-pix,fd=fd-pix,kd_heldout=kd-pix-heldout,fd_heldout=fd-pix-heldout,kd_floor=kd-pix-heldout-floor,$\
 	fd_floor=fd-pix-heldout-floor,memorised=memorised,gflop_per_image=gflop_per_image,images_per_second=images_per_second
 
@@ -101,6 +111,10 @@ SHARDS = $(PARTITION)/shards/MANIFEST.tsv
 ARMS ?= monolith $(POLICIES)
 EVALUATIONS = $(ARMS:%=$(RUN)/eval/%.json)
 
+# What one looks at: a sheet of pictures, or films.
+FILMS = $(foreach a,training $(ARMS),$(RUN)/films/$a.webp)
+SEEN = $(if $(CLIPS),$(FILMS),$(RUN)/samples.png)
+
 samples: $(SAMPLES)
 clusters: $(PARTITION)/assign.tsv
 shards: $(SHARDS)
@@ -110,11 +124,12 @@ monolith: $(MONOLITH)
 conditioned: $(CONDITIONED)
 sample: $(ARMS:%=$(RUN)/samples/%.tar)
 evaluate: $(EVALUATIONS)
-report: $(RUN)/report.tsv $(RUN)/samples.png $(RUN)/report.html
+report: $(RUN)/report.tsv $(SEEN) $(RUN)/report.html
 
 $(RUN)/samples.tar:
 	@mkdir -p $(@D)
-	$(if $(DATA),,$(error set DATA to folders of pictures, tars or videos))$(ddm)ingest --size $(SIZE) --seed $(DATA_SEED) $(INGEST_FLAGS) -o $@ $(DATA)
+	$(if $(DATA),,$(error set DATA to folders of pictures, tars or videos))$(ddm)ingest --size $(SIZE) --seed $(DATA_SEED) \
+		$(if $(CLIPS),--clips $(CLIPS) --fps $(RATE)) $(INGEST_FLAGS) -o $@ $(DATA)
 
 $(PARTITION)/assign.tsv: $(SAMPLES)
 	@mkdir -p $(@D)
@@ -212,8 +227,15 @@ $(RUN)/report.tsv: $(EVALUATIONS)
 $(RUN)/samples.png: $(ARMS:%=$(RUN)/samples/%.tar)
 	$(ddm)grid $(GRID_FLAGS) -o $@ 'training pictures=$(PARTITION)/shards' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')
 
+$(RUN)/films/training.webp: $(SHARDS)
+	@mkdir -p $(@D)
+	$(ddm)play -q --spread -n $(SHOWN) -o $@ $(foreach k,$(CLUSTERS),$(PARTITION)/shards/cluster-$k)
+$(ARMS:%=$(RUN)/films/%.webp): $(RUN)/films/%.webp: $(RUN)/samples/%.tar
+	@mkdir -p $(@D)
+	$(ddm)play -q --fps $(RATE) -n $(SHOWN) -o $@ $<
+
 # For the page: a Makefile with the current settings, which repeats the experiment.
-SETTINGS = DATA SIZE INGEST_FLAGS K HOLDOUT DATA_SEED CLUSTER_FLAGS SEED NET EPOCHS EXPERT_EPOCHS BATCH EXPERT_BATCH TRAIN_FLAGS EXPERT_FLAGS ROUTER_NET \
+SETTINGS = DATA SIZE CLIPS RATE INGEST_FLAGS K HOLDOUT DATA_SEED CLUSTER_FLAGS SEED NET EPOCHS EXPERT_EPOCHS BATCH EXPERT_BATCH TRAIN_FLAGS EXPERT_FLAGS ROUTER_NET \
 	ROUTER_BATCH ROUTER_FLAGS POLICIES ARMS N STEPS SAMPLE_FLAGS EVAL_FLAGS GRID_FLAGS COLUMNS
 define newline
 
@@ -223,7 +245,7 @@ is_set = $(foreach v,$(SETTINGS) $(POLICIES:%=ROUTE_%) $(POLICIES:%=ROUTE_FLAGS_
 settings = RUN = run$(newline)$(foreach v,$(is_set),$v = $(subst \#,\\#,$(subst $$,$$$$,$($v)))$(newline))include /usr/local/share/ddm/recipes/ddm.mk
 
 $(RUN)/report.html: export DDM_SETTINGS = $(settings)
-$(RUN)/report.html: $(RUN)/report.tsv $(RUN)/samples.png
+$(RUN)/report.html: $(RUN)/report.tsv $(SEEN)
 	$(ddm)html --settings "$$DDM_SETTINGS" -p $(PARTITION) -o $@ $(RUN)
 
 .PHONY: samples clusters shards apart experts router monolith conditioned sample evaluate report

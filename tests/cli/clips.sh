@@ -149,7 +149,15 @@ check "a clip of a text" ddm-sample -q --steps 2 --text-features prompt.npy -o t
 check_exit 65 "samples without texts" $train --cluster 0 --model vdit-text-nano/1x2 --text-drop 0 --steps 3 -o bad shards
 check_err "are named" 'has no features of a text'
 
+# A U-Net sees all frames as channels.
+check "a U-Net" $train --cluster 0 --model unet-nano --steps 3 -o un/expert_0 shards
+check "makes clips" ddm-sample -q -n 2 --steps 2 --route expert:0 -o un.tar un
+check_out "of its length" 2 sh -c "tar tf un.tar | grep -c npy"
+check_exit 2 "of no other" ddm-sample -q -n 1 --steps 2 --route expert:0 --frames 6 -o no.png un
+check_err "and says so" 'the weights of un.* are for 4 frames alone'
+
 # Clusters by the content of the frames
+check "with a sheet of the middle frames" ddm-cluster -q -k 2 --sheet middle.png -o middle.tsv clips.tar
 check "clusters of clips" ddm-cluster -q -k 2 --seed 1 -o k.tsv clips.tar
 check_out "are the directions" 1 sh -c "awk -F '\t' '/^up/ { print \$2 }' k.tsv | sort -u | wc -l | tr -d ' '"
 check_out "both" 2 sh -c "awk -F '\t' '/^up|^side/ { print \$2 }' k.tsv | sort -u | wc -l | tr -d ' '"

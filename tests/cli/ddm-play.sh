@@ -47,6 +47,10 @@ check_out "named by the keys" "c@000000.webp c@000001.webp c@000002.webp w@00000
 check "again" ddm-play --format webp -o each/ c wide
 check_err "nothing to do" 'each/: 4 clips, unchanged'
 
+check "clips spread over all" ddm-play -q --spread -n 2 --format webp -o apart/ c wide
+check_out "the first and the one in the middle" "c@000000.webp c@000002.webp" sh -c 'cd apart && echo *.webp'
+check "among others" ddm-play --spread -n 3 --format webp -o among/ c latent wide
+check_out "one that is no clip is left out" "c@000000.webp c@000001.webp" sh -c 'cd among && echo *.webp'
 if [ -x "$B/film-encoder" ]; then
 	for f in mp4 webm; do
 		check "as $f" ddm-play -q -o g.$f c.tar

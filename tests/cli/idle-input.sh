@@ -49,12 +49,14 @@ done
 	refused ddm-sample --expert-time $sample --solver ddim --expert-time native model
 	refused ddm-sample --encoder-weight-dtype $sample --encoder-weight-dtype int8 model
 	refused ddm-sample --tile $sample --tile model
+	refused ddm-sample --frames $sample --frames 2 model
 }
-for o in "--size 8" "--posterior mean" "--flip" "--no-pictures"; do
+for o in "--size 8" "--posterior mean" "--flip" "--no-pictures" "--tile"; do
 	# shellcheck disable=SC2086
 	refused ddm-encode "${o%% *}" ddm-encode -m "$text" $o -o x.tar pics
 done
 refused ddm-encode --input ddm-encode -m "$text" --input dinov2 -o x.tar pics
+refused ddm-encode --pooled ddm-encode -m "$SRC/tests/golden/autokl" --pooled -o x.tar pics
 refused ddm-encode --keys ddm-encode -m "$text" --keys k -o x.tar pics
 for o in "--weight-dtype bf16" "--map"; do
 	# shellcheck disable=SC2086

@@ -93,7 +93,7 @@ for program in "$B"/ddm-*; do
 		sed 's/^.*, //; s/^ *//' | grep -vE '^(--help|--version)$' | sort >listed
 	cut -f 1 rules | sort -u >ruled
 	check_same "$name: every option says when it is used" listed ruled
-	check_out "$name: none without a rule" "" sed -n 's/\tnone\t.*//p' rules
+	check_out "$name: none without a rule" "" awk -F '\t' '$2 == "none" { print $1 }' rules
 	check_out "$name: rules name its own options" "" awk -F '\t' '
 		{ own[$1] = 1; if ($2 == "needs" || $2 == "against") with[NR] = $3 }
 		END { for (r in with) { n = split(with[r], w, " "); for (i = 1; i <= n; i++) {

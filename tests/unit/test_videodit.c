@@ -59,6 +59,54 @@ static void wan_counts(void **state)
 	}
 }
 
+/* A U-Net sees a clip as one picture whose channels are those of all frames: the same weights and the same numbers. */
+static void unet_folds(void **state)
+{
+	enum { F = 3, C = 2, S = 8, ROW = F * C * S * S };
+	struct net_config clip = config("unet-nano", F, S, C), picture = config("unet-nano", 0, S, F * C);
+	struct params p[2] = {{0}, {0}};
+	float x[2 * ROW], t[2] = {.3f, .8f}, out[2][2 * ROW];
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < 2 * ROW; i++)
+		x[i] = (float)((i * 37 + 11) % 101) / 50 - 1;
+	for (int i = 0; i < 2; i++) {
+		const struct net_config *c = i ? &picture : &clip;
+		struct tape *tape = tape_new(DT_F32, 2);
+		struct net_input in = {0};
+		struct tensor *y;
+		float *w;
+
+		net_inputs(tape, c, &in);
+		assert_int_equal(in.x->rank, i ? 4 : 5);
+		y = net_record(tape, &p[i], c, &in);
+		assert_int_equal(y->rank, in.x->rank);
+		tape_keep(tape, y);
+		params_layout(&p[i]);
+		tape_layout(tape, d, NULL);
+		assert_int_equal(tape_allocate(tape, &e), 0);
+		w = mem_zalloc((size_t)p[i].total, sizeof *w);
+		for (int64_t k = 0; k < p[i].total; k++)
+			w[k] = (float)((k * 53 + 7) % 97) / 970 - .05f;
+		tape_bind_params(tape, w, NULL);
+		tape_bind(tape, in.x, x);
+		tape_bind(tape, in.time, t);
+		tape_run(tape, 2, 0, tape_mark(tape));
+		memcpy(out[i], tape_data(tape, y), sizeof out[i]);
+		tape_free(tape);
+		mem_free(w);
+	}
+	assert_int_equal(p[0].n, p[1].n);
+	assert_int_equal(p[0].total, p[1].total);
+	assert_memory_equal(out[0], out[1], sizeof out[0]);
+	assert_true(out[0][0] != out[0][1]);
+	params_release(&p[0]);
+	params_release(&p[1]);
+	device_free(d);
+}
+
 /* DiT's blocks with norms of queries and keys: L (4 d^2 + 4 d + 8 d^2 + 5 d + 6 d^2 + 6 d + 2 width) and the layers around them. */
 static void small_counts(void **state)
 {
@@ -188,8 +236,8 @@ static void sees_across_frames(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(wan_counts), cmocka_unit_test(small_counts),       cmocka_unit_test(frames_are_free),
-	    cmocka_unit_test(refused),    cmocka_unit_test(sees_across_frames),
+	    cmocka_unit_test(wan_counts),      cmocka_unit_test(small_counts), cmocka_unit_test(unet_folds),
+	    cmocka_unit_test(frames_are_free), cmocka_unit_test(refused),      cmocka_unit_test(sees_across_frames),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/tsv.h"
+#include "net/net.h"
 
 enum { ID_BITS = 44 };
 
@@ -131,16 +132,15 @@ static int open_samples(struct run *r, const char *shards, struct err *e)
 	                                  .channels = s->channels == 1,
 	                                  .pool = r->pool};
 	const struct dataset_info *info;
+	char theirs[NET_SAMPLE_TEXT], ours[NET_SAMPLE_TEXT];
 
 	if (!(r->data = dataset_open(shards, &o, e)))
 		return -1;
 	info = dataset_info(r->data);
 	if (info->channels != s->channels || info->height != s->size || info->width != s->size || info->frames != s->frames)
-		return err_set(e, ERR_DATA,
-		               "%s: samples of %lld frames of %d x %d x %d, but the model is of %lld frames of %lld x %lld x %lld (0 frames: "
-		               "pictures)",
-		               shards, (long long)info->frames, info->channels, info->height, info->width, (long long)s->frames,
-		               (long long)s->channels, (long long)s->size, (long long)s->size);
+		return err_set(e, ERR_DATA, "%s: samples of %s, but the model is of %s", shards,
+		               net_sample_text(info->frames, info->channels, info->height, info->width, ours),
+		               net_sample_text(s->frames, s->channels, s->size, s->size, theirs));
 	if (r->told == TOLD_CLASS && info->classes > s->classes)
 		return err_set(e, ERR_DATA, "%s: has %d classes, but the model was trained with %d", shards, info->classes, s->classes);
 	r->pick = mem_alloc((size_t)info->count * sizeof *r->pick);

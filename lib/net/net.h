@@ -72,6 +72,9 @@ int net_is_named(const struct net_config *c);
 /* Elements of one sample; its shape, of which the rank is returned: (channels, size, size), of a clip (frames, channels, size, size). */
 int64_t net_sample_elements(const struct net_config *c);
 int net_sample_shape(const struct net_config *c, int64_t shape[4]);
+/* A shape for messages: "3 x 32 x 32", of clips "8 frames of 3 x 32 x 32". Returns text. */
+enum { NET_SAMPLE_TEXT = 100 };
+const char *net_sample_text(int64_t frames, int64_t channels, int64_t height, int64_t width, char text[NET_SAMPLE_TEXT]);
 /* Whether the architecture can read clips. */
 int net_takes_clips(const struct net_config *c);
 /* Output elements of one sample: those of a sample of out_channels, or clusters. */

@@ -102,6 +102,14 @@ int net_sample_shape(const struct net_config *c, int64_t shape[4])
 	return rank;
 }
 
+const char *net_sample_text(int64_t frames, int64_t channels, int64_t height, int64_t width, char text[NET_SAMPLE_TEXT])
+{
+	int n = frames ? snprintf(text, NET_SAMPLE_TEXT, "%lld frames of ", (long long)frames) : 0;
+
+	snprintf(text + n, (size_t)(NET_SAMPLE_TEXT - n), "%lld x %lld x %lld", (long long)channels, (long long)height, (long long)width);
+	return text;
+}
+
 const char *net_prediction(const struct net_config *c)
 {
 	return c->def->prediction;

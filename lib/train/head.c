@@ -44,6 +44,7 @@ static int parse_rows(const struct trainer *r, int64_t *row, struct err *e)
 
 static int check_shape(const struct trainer *r, const struct net_config *now, const struct net_config *was, struct err *e)
 {
+	char theirs[NET_SAMPLE_TEXT], ours[NET_SAMPLE_TEXT];
 	struct net_value a, b;
 
 	if (now->def != was->def)
@@ -53,11 +54,9 @@ static int check_shape(const struct trainer *r, const struct net_config *now, co
 			return err_set(e, ERR_USAGE, "--from: %s has %s %.12g, not %.12g", r->o->from, a.name, a.whole ? (double)b.i : b.f,
 			               a.whole ? (double)a.i : a.f);
 	if (now->channels != was->channels || now->size != was->size || now->frames != was->frames)
-		return err_set(e, ERR_DATA,
-		               "--from: %s is for %" PRId64 " frames of %" PRId64 " x %" PRId64 " x %" PRId64 ", but %s holds samples of %" PRId64
-		               " frames of %" PRId64 " x %" PRId64 " x %" PRId64 " (0 frames: pictures)",
-		               r->o->from, was->frames, was->channels, was->size, was->size, r->o->shards, now->frames, now->channels, now->size,
-		               now->size);
+		return err_set(e, ERR_DATA, "--from: %s is for %s, but %s holds samples of %s", r->o->from,
+		               net_sample_text(was->frames, was->channels, was->size, was->size, theirs), r->o->shards,
+		               net_sample_text(now->frames, now->channels, now->size, now->size, ours));
 	return 0;
 }
 

@@ -89,13 +89,12 @@ static int check_experts(const struct trainer *r, struct err *e)
 {
 	const struct dataset_info *info = dataset_info(r->data);
 	struct frozen_info f = frozen_info(r->frozen);
+	char theirs[NET_SAMPLE_TEXT], ours[NET_SAMPLE_TEXT];
 
 	if (f.channels != info->channels || f.size != info->height || f.frames != info->frames)
-		return err_set(e, ERR_DATA,
-		               "--experts: the experts of %s are for %" PRId64 " frames of %" PRId64 " x %" PRId64 " x %" PRId64
-		               ", but %s holds samples of %" PRId64 " frames of %d x %d x %d (0 frames: pictures)",
-		               r->o->experts, f.frames, f.channels, f.size, f.size, r->o->shards, info->frames, info->channels, info->height,
-		               info->width);
+		return err_set(e, ERR_DATA, "--experts: the experts of %s are for %s, but %s holds samples of %s", r->o->experts,
+		               net_sample_text(f.frames, f.channels, f.size, f.size, theirs), r->o->shards,
+		               net_sample_text(info->frames, info->channels, info->height, info->width, ours));
 	if (info->clusters != 1 && info->clusters != f.k)
 		return err_set(e, ERR_DATA, "--experts: %s has %d experts, but %s has %d clusters", r->o->experts, f.k, r->o->shards, info->clusters);
 	if (r->o->target.anchor > 0 && info->clusters != f.k)

@@ -252,13 +252,13 @@ struct op_attr {
 	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) \
 	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
 	X(NORM, norm) X(NORM_GRAD, norm_grad) X(GATE, gate) X(GATE_GRAD, gate_grad) \
-	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) X(ROTARY, rotary) \
+	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) \
 	X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
 	X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) \
 	X(XENT_SOFT, xent_soft) X(XENT_SOFT_GRAD, xent_soft_grad) X(MSE, mse) X(MSE_GRAD, mse_grad) \
 	X(CONV, conv) X(CONV_DX, conv_dx) X(CONV_DW, conv_dw) \
 	X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) X(POOL, pool) X(POOL_GRAD, pool_grad) \
-	X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise)
+	X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise) X(ROTARY, rotary)
 #define OPS_DIRECT(X) /* ops that samplers, the optimizer and clustering run without a tape */ \
 	X(MIX, mix) X(GUIDE, guide) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
 	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw) X(SCHEDULE_FREE, schedule_free) \

@@ -484,8 +484,9 @@ distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: format all tests completion deps check check-built check-peers check-cuda soak cuda-tests standin cpu-part cuda-bundle bundle demo demo-built \
-	demo-video demo-video-built bench bench-cuda bench-quick bench-baseline fuzz fuzzers install install-lib uninstall dist clean distclean FORCE
+.PHONY: format all tests completion deps check check-built check-peers check-cuda soak cuda-tests standin cpu-part cuda-bundle bundle \
+	demo demo-built demo-video demo-video-built bench bench-cuda bench-quick bench-baseline fuzz fuzzers install install-lib uninstall dist \
+	clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(wildcard $(OBJECTS:.o=.d))

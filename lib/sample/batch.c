@@ -69,7 +69,7 @@ int batch_shows(const struct sampling *r, int64_t i)
 /* Copy sample `place` to the sheet; of a clip, its frames, which fill a row. */
 static int put_on_sheet(struct sampling *r, int64_t place, const struct picture *p, struct err *e)
 {
-	int64_t frames = r->out.frames, wide = (int64_t)p->width * p->channels, part = wide / frames;
+	int64_t frames = r->out.picture_frames, wide = (int64_t)p->width * p->channels, part = wide / frames;
 	struct picture one;
 
 	if (frames == 1) {

@@ -87,7 +87,7 @@ int sampling_prepare(struct sampling *r, struct err *e)
 	r->sheet_n = r->ask.grid ? (r->count < SHEET_LIMIT ? r->count : SHEET_LIMIT) : 0;
 	if (!r->sheet_n)
 		return 0;
-	r->layout = (struct contactsheet){.columns = s->frames ? s->frames : contactsheet_columns(r->sheet_n),
+	r->layout = (struct contactsheet){.columns = s->frames ? r->out.picture_frames : contactsheet_columns(r->sheet_n),
 	                                  .side = r->out.picture_size,
 	                                  .channels = (int)r->out.picture_channels};
 	return contactsheet_new(&r->sheet, &r->layout, s->frames ? r->sheet_n : (r->sheet_n + r->layout.columns - 1) / r->layout.columns, 0, e);

@@ -110,6 +110,7 @@ static int find_vae(struct sampling *r, const char *dir, struct err *e)
 	                         .frames = s->frames ? s->frames : 1,
 	                         .picture_channels = s->channels,
 	                         .picture_size = s->size,
+	                         .picture_frames = s->frames ? s->frames : 1,
 	                         .tile = r->ask.tile,
 	                         .pool = r->device->pool};
 	if (check_format(r, dir, e))

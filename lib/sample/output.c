@@ -16,6 +16,12 @@ enum { DECODED_PIXELS = 1 << 18 }; /* pixels decoded at a time, in all pictures 
 const char *const output_endings[] = {
     [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = NULL, [FORMAT_LATENT] = "npy", [FORMAT_JPG] = "jpg", [FORMAT_CLIP] = "npy"};
 
+/* Elements of a picture, or of a clip of pixels. */
+static int64_t shown_elements(const struct output *o)
+{
+	return o->picture_frames * o->picture_channels * o->picture_size * o->picture_size;
+}
+
 int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct device *d, int64_t batch, struct err *e)
 {
 	const struct autoencoder_config *c;
@@ -30,10 +36,10 @@ int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct
 		return err_set(e, ERR_DATA, "%s: the autoencoder decodes to %lld channels; pictures have 1 or 3", dir, (long long)c->out_channels);
 	o->picture_channels = c->out_channels;
 	o->picture_size = o->size * autoencoder_factor(c);
-	o->chunk = DECODED_PIXELS / (o->frames * o->picture_size * o->picture_size);
+	o->picture_frames = autoencoder_clip_frames(c, o->frames);
+	o->chunk = DECODED_PIXELS / (o->picture_frames * o->picture_size * o->picture_size);
 	o->chunk = o->chunk < 1 ? 1 : o->chunk < batch ? o->chunk : batch;
-	o->decoded = mem_try((size_t)(o->chunk * o->frames * o->picture_channels * o->picture_size * o->picture_size), sizeof *o->decoded,
-	                     "decoded pictures", e);
+	o->decoded = mem_try((size_t)(o->chunk * shown_elements(o)), sizeof *o->decoded, "decoded pictures", e);
 	return o->decoded ? 0 : -1;
 }
 
@@ -66,10 +72,10 @@ struct task {
 	} * done;
 };
 
-/* The picture of a sample x: its frames (frames, channels, size, size) in a row. */
+/* The picture of a sample x: its frames (picture_frames, channels, size, size) in a row. */
 static int sample_picture_of(struct picture *p, const struct output *o, const float *x, const char *what, struct err *e)
 {
-	int64_t c = o->picture_channels, s = o->picture_size, f = o->frames;
+	int64_t c = o->picture_channels, s = o->picture_size, f = o->picture_frames;
 	float *row;
 	int rc;
 
@@ -87,7 +93,7 @@ static int sample_picture_of(struct picture *p, const struct output *o, const fl
 /* The array (F, C, H, W) of bytes of a clip, from its frames in a row. */
 static void encode_clip(const struct output *o, const struct picture *p, struct output_made *m)
 {
-	int64_t c = o->picture_channels, s = o->picture_size, f = o->frames, shape[4] = {f, c, s, s};
+	int64_t c = o->picture_channels, s = o->picture_size, f = o->picture_frames, shape[4] = {f, c, s, s};
 	uint8_t *bytes = mem_alloc((size_t)(f * c * s * s)), *to = bytes;
 	struct str npy = {0};
 
@@ -108,10 +114,10 @@ static void encode(void *arg, int64_t i, int worker)
 	struct done *d = &t->done[i];
 	struct output_made *m = &d->made;
 	char what[64];
-	int64_t each = o->frames * o->picture_channels * o->picture_size * o->picture_size;
+	int64_t each = shown_elements(o);
 
 	(void)worker;
-	snprintf(what, sizeof what, "%s %s", o->frames > 1 ? "clip" : "picture", t->item[i].name);
+	snprintf(what, sizeof what, "%s %s", o->picture_frames > 1 ? "clip" : "picture", t->item[i].name);
 	if (sample_picture_of(&m->picture, o, t->x + i * each, what, &d->e) || !t->files)
 		return;
 	if (o->format == FORMAT_CLIP) {
@@ -154,7 +160,7 @@ int output_makes_files(const struct output *o)
 int output_put(struct output *o, const struct output_item *item, const struct output_made *m, struct err *e)
 {
 	if (o->sink.kind == SINK_NPZ)
-		return sink_rows(&o->sink, m->picture.pixels, (size_t)(o->picture_channels * o->picture_size * o->picture_size), e);
+		return sink_rows(&o->sink, m->picture.pixels, (size_t)shown_elements(o), e);
 	return output_makes_files(o) ? add_members(o, item, m->data, m->len, e) : 0;
 }
 
@@ -195,17 +201,51 @@ static int make_pictures(struct output *o, int64_t n, const float *x, const stru
 	return rc;
 }
 
+/* A clip that is being decoded. */
+struct decoding {
+	const struct output *o;
+	float *x; /* (picture_frames, picture_channels, picture_size, picture_size) */
+};
+
+static int take_part(void *arg, const struct clip_part *p, const float *x, struct err *e)
+{
+	const struct decoding *d = arg;
+	int64_t planes = p->frames * d->o->picture_channels, side = d->o->picture_size;
+
+	(void)e;
+	for (int64_t i = 0; i < planes; i++)
+		for (int64_t y = 0; y < p->height; y++)
+			memcpy(d->x + ((p->frame * d->o->picture_channels + i) * side + p->top + y) * side + p->left,
+			       x + (i * p->height + y) * p->width, (size_t)p->width * sizeof *x);
+	return 0;
+}
+
+/* Decode n samples: pictures all at once, clips one by one. */
+static int decode_samples(struct output *o, int64_t n, const float *x, struct err *e)
+{
+	int64_t each = o->frames * o->channels * o->size * o->size;
+
+	if (o->frames == 1)
+		return autoencoder_decode(o->vae, n, x, o->size, o->size, o->tile, o->decoded, e);
+	for (int64_t i = 0; i < n; i++) {
+		struct decoding d = {o, o->decoded + i * shown_elements(o)};
+
+		if (autoencoder_decode_clip(o->vae, o->frames, x + i * each, o->size, o->size, o->tile, take_part, &d, e))
+			return -1;
+	}
+	return 0;
+}
+
 static int decode_pictures(struct output *o, int64_t n, float *x, const struct output_item *item, int files, output_made_fn *fn, void *arg,
                            struct err *e)
 {
 	int64_t each = o->frames * o->channels * o->size * o->size;
 
-	autoencoder_unscale(autoencoder_config(o->vae), x, n, o->size * o->size, x);
+	autoencoder_unscale(autoencoder_config(o->vae), x, n * o->frames, o->size * o->size, x);
 	for (int64_t at = 0; at < n; at += o->chunk) {
 		int64_t k = n - at < o->chunk ? n - at : o->chunk;
 
-		if (autoencoder_decode(o->vae, k * o->frames, x + at * each, o->size, o->size, o->tile, o->decoded, e) ||
-		    make_pictures(o, k, o->decoded, item + at, files, at, fn, arg, e))
+		if (decode_samples(o, k, x + at * each, e) || make_pictures(o, k, o->decoded, item + at, files, at, fn, arg, e))
 			return -1;
 	}
 	return 0;

@@ -10,13 +10,13 @@
 
 struct output {
 	enum sample_format format;
-	int64_t channels, size, frames;         /* of the experts' samples; frames 1: pictures */
-	int64_t picture_channels, picture_size; /* of pictures; 0 channels: none are made */
+	int64_t channels, size, frames;                         /* of the experts' samples; frames 1: pictures */
+	int64_t picture_channels, picture_size, picture_frames; /* of what is shown; 0 channels: nothing is */
 	int tile;
 	struct pool *pool;
 	struct autoencoder *vae; /* NULL: the experts' samples are pictures */
 	int64_t chunk;           /* samples decoded at a time */
-	float *decoded;          /* (chunk, frames, picture_channels, picture_size, picture_size) */
+	float *decoded;          /* (chunk, picture_frames, picture_channels, picture_size, picture_size) */
 	struct sink sink;
 };
 
@@ -37,7 +37,7 @@ struct output_made {
 /* File ending of each enum sample_format, without the dot; NULL for an array. */
 extern const char *const output_endings[];
 
-/* Open the VAE in the folder `dir`, which must decode latents of o->channels, and set picture_channels and picture_size. Call before output_start. */
+/* Open the VAE in the folder `dir`, which must decode latents of o->channels, and set picture_channels, picture_size and picture_frames. Call before output_start. */
 int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct device *d, int64_t batch, struct err *e);
 /* Claim all files to be written (file/claim.h); path[i] may be NULL. At most one may be "-", standard output. */
 int output_claim(const char *const *path, size_t n, struct err *e);

@@ -149,6 +149,34 @@ check "a clip of a text" ddm-sample -q --steps 2 --text-features prompt.npy -o t
 check_exit 65 "samples without texts" $train --cluster 0 --model vdit-text-nano/1x2 --text-drop 0 --steps 3 -o bad shards
 check_err "are named" 'has no features of a text'
 
+# Latent clips: ddm-sample decodes what ddm-encode -d decodes, by autoencoders for pictures and for clips.
+golden=$SRC/tests/golden
+seq 1 99999 | tr '0-9\n' '\000\030\070\120\150\200\230\270\320\350\377' >bytes
+for f in 0 1 2 3; do
+	{
+		printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (9, 3, 32, 32), }"
+		tail -c +$((f * 30000 + 1)) bytes | head -c 27648
+	} >wide@$f.npy
+	echo 0 >wide@$f.cls
+done
+tar cf wide.tar --sort=name wide@*
+for vae in "$golden/autotiny" "$golden/taehv/taew2_2.safetensors"; do
+	name=$(basename "$vae" .safetensors)
+	check "$name: latents of clips" ddm-encode -q -m "$vae" -o $name.tar wide.tar
+	ddm-cluster -q --by class -o $name.tsv $name.tar
+	check "$name: shards of them" ddm-shard -q -a $name.tsv -o $name.shards $name.tar
+	check "$name: a network for them" $train --cluster 0 --model vdit-nano/1x1 --steps 2 -o $name.model/expert_0 $name.shards
+	draw="ddm-sample -q -n 2 --steps 2 --route expert:0"
+	check "$name: decoded samples" $draw --vae "$vae" --grid $name.png -o $name.seen.tar $name.model
+	check "$name: latents" $draw --format latent -o $name.latent.tar $name.model
+	check "$name: decoded by ddm-encode" ddm-encode -q -m "$vae" -d -o $name.back.tar $name.latent.tar
+	for k in 000000 000001; do
+		tar xOf $name.seen.tar $k.npy >one.npy && tar xOf $name.back.tar $k.npy >two.npy
+		check_same "$name: the same clip $k" one.npy two.npy
+	done
+	check_grep "$name: of nine frames" "'\\|u1'.*\\(9, 3, 32, 32\\)" one.npy
+done
+
 # A U-Net sees all frames as channels.
 check "a U-Net" $train --cluster 0 --model unet-nano --steps 3 -o un/expert_0 shards
 check "makes clips" ddm-sample -q -n 2 --steps 2 --route expert:0 -o un.tar un

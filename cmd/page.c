@@ -9,12 +9,9 @@
 #include "file/resize.h"
 #include "file/still.h"
 
-enum {
-	MOST_PICTURE = 1 << 28,
-	WIDEST = 1700,
-	FILM_TIMES = 4
-}; /* most bytes of a picture file; most pixels of its width on the page; films may be
-								   * larger than pictures, because they cannot be compressed again */
+/* Most bytes of a picture file; most pixels of its width on the page; how many times larger than a picture a film may be, which cannot be compressed
+ * again. */
+enum { MOST_PICTURE = 1 << 28, WIDEST = 1700, FILM_TIMES = 4 };
 
 /* The style sheet. Classes fN and lN are the colours of charts (plot/scene.h): N is 0 for paper, 1 ink, 2 soft, 3 grid, from 4 on the series. */
 static const char style[] =

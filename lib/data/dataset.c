@@ -19,6 +19,7 @@
 #include "file/manifest.h"
 #include "file/npy.h"
 #include "file/shard.h"
+#include "net/net.h"
 
 enum { SIDE_LIMIT = 1 << 16 };
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY };
@@ -197,14 +198,13 @@ static int decode_arrays(struct decoded *out, const struct sample *s, const stru
 static int compare(const struct decoded *x, const struct dataset *d, const char *name, struct err *e)
 {
 	const struct dataset_info *f = &d->info;
+	char its[NET_SAMPLE_TEXT], theirs[NET_SAMPLE_TEXT];
 
 	if (d->info.arrays != x->array)
 		return err_set(e, ERR_DATA, "%s is %s, the others are not", name,
 		               x->array    ? "an array"
 		               : x->frames ? "a clip of pixels"
 		                           : "a picture");
-	if (x->frames != f->frames)
-		return err_set(e, ERR_DATA, "%s has %lld frames, the others %lld (0: a picture)", name, (long long)x->frames, (long long)f->frames);
 	if (d->info.deviations != (x->piece[PIECE_STD] != NULL))
 		return err_set(e, ERR_DATA, "%s has %s %s, unlike the others", name, d->info.deviations ? "no" : "a", members[PIECE_STD]);
 	if (x->text_width != d->info.text_width)
@@ -217,10 +217,11 @@ static int compare(const struct decoded *x, const struct dataset *d, const char 
 		return err_set(e, ERR_DATA,
 		               "%s has a text of %lld tokens, and the first sample one of %lld: give the largest number with --text-tokens", name,
 		               (long long)x->rows, (long long)d->info.text_tokens);
-	if (x->channels == f->channels && x->height == f->height && x->width == f->width)
+	if (x->frames == f->frames && x->channels == f->channels && x->height == f->height && x->width == f->width)
 		return 0;
-	return err_set(e, ERR_DATA, "%s is %d x %d x %d, the others are %d x %d x %d%s", name, x->channels, x->height, x->width, f->channels,
-	               f->height, f->width, d->info.arrays ? "" : ": resize them (--size)");
+	return err_set(e, ERR_DATA, "%s is %s, the others are %s%s", name, net_sample_text(x->frames, x->channels, x->height, x->width, its),
+	               net_sample_text(f->frames, f->channels, f->height, f->width, theirs),
+	               d->info.arrays || f->frames ? "" : ": resize them (--size)");
 }
 
 /* Check that the label is below the number of classes in the manifest. */

@@ -47,7 +47,10 @@ SHOWN ?= 12
 # equal steps. What the router's training costs is taken from the experts, unless EXPERT_EPOCHS says otherwise.
 # Without NET, ROUTER_NET and rates in the flags, ddm-train and ddm-route-train choose what suits the size and the number of the pictures.
 NET ?=
-EPOCHS ?= 100
+# Instead of EPOCHS: the number of samples that each arm trains on, whatever the size of the data. EPOCHS is known once the table of clusters exists.
+IMAGES ?=
+EPOCHS ?= $(if $(IMAGES),$(shell awk -F '\t' -v images=$(IMAGES) '!/^\#/ && $$4 == "train" { n++ } END { printf "%.6g", n ? images / n : 1 }' \
+	$(PARTITION)/assign.tsv 2>/dev/null),100)
 EXPERT_EPOCHS ?=
 BATCH ?= 64
 EXPERT_BATCH ?= $(shell echo $$(($(BATCH) / $(K))))

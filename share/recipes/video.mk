@@ -54,8 +54,6 @@ ROUTER_FLAGS = --steps 200
 N = 192
 STEPS = 25
 endif
-# Known once the table of clusters exists.
-EPOCHS = $(shell awk -F '\t' -v images=$(IMAGES) '!/^\#/ && $$4 == "train" { n++ } END { printf "%.6g", n ? images / n : 1 }' $(RUN)/assign.tsv 2>/dev/null)
 
 demo: report
 	@echo

@@ -198,7 +198,7 @@ bad() {
 	check_err "$2: said" "$3"
 }
 { printf '\223NUMPY\001\000\166\000' && printf '%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 8, 8), }" && head -c 384 /dev/zero; } >two.npy
-bad two.npy "a clip of 2 frames among clips of 4" 'has 2 frames, the others 4'
+bad two.npy "a clip of 2 frames among clips of 4" 'is 2 frames of 3 x 8 x 8, the others are 4 frames of 3 x 8 x 8'
 { printf '\223NUMPY\001\000\166\000' && printf '%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 4, 8, 8), }" && head -c 768 /dev/zero; } >order.npy
 bad order.npy "channels first" 'a clip of bytes has 4 channels'
 { printf '\223NUMPY\001\000\166\000' && printf '%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 4, 3, 8, 8), }" && head -c 768 /dev/zero; } >five.npy

@@ -37,7 +37,8 @@ struct output_made {
 /* File ending of each enum sample_format, without the dot; NULL for an array. */
 extern const char *const output_endings[];
 
-/* Open the VAE in the folder `dir`, which must decode latents of o->channels, and set picture_channels, picture_size and picture_frames. Call before output_start. */
+/* Open the VAE in the folder `dir`, which must decode latents of o->channels, and set picture_channels, picture_size and picture_frames. Call before
+ * output_start. */
 int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct device *d, int64_t batch, struct err *e);
 /* Claim all files to be written (file/claim.h); path[i] may be NULL. At most one may be "-", standard output. */
 int output_claim(const char *const *path, size_t n, struct err *e);

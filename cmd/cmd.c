@@ -54,6 +54,12 @@ void cmd_warn(const char *fmt, ...)
 	va_end(ap);
 }
 
+void cmd_skipped(void *unused, const char *why)
+{
+	(void)unused;
+	cmd_warn("skipped: %s", why);
+}
+
 void cmd_say(const char *fmt, ...)
 {
 	va_list ap;

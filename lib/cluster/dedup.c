@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cluster/dedupimpl.h"
 #include "cluster/featureset.h"
@@ -303,17 +302,6 @@ static int make_stamp(struct deduping *w, struct err *e)
 	return 0;
 }
 
-/* Whether these outputs (NULL: none) are regular files with content: a device has to be written each time. */
-static int are_files(const char *const *path, int n)
-{
-	struct stat st;
-
-	for (int i = 0; i < n; i++)
-		if (path[i] && (stat(path[i], &st) || !S_ISREG(st.st_mode) || !st.st_size))
-			return 0;
-	return 1;
-}
-
 static int find_near(struct deduping *w, struct err *e)
 {
 	int hashed = w->r->hash != DEDUP_NO_HASH;
@@ -341,7 +329,7 @@ static int make(struct deduping *w, struct err *e)
 	there = standing_all(outputs, 2, w->stamp, e);
 	if (there < 0)
 		return -1;
-	if (there && !r->check && are_files(outputs, 2)) {
+	if (there && !r->check && standing_are_files(outputs, 2)) {
 		w->report->there = 1;
 		return 0;
 	}

@@ -226,6 +226,19 @@ const struct sample_member *sample_find(const struct sample *s, const char *ext)
 	return NULL;
 }
 
+int sample_put(struct tar_writer *t, const struct sample *s, struct err *e)
+{
+	int rc = 0;
+
+	for (int i = 0; i < s->n && !rc; i++) {
+		char *name = str_new("%s.%s", s->key, s->member[i].ext);
+
+		rc = tar_add(t, name, s->member[i].data, s->member[i].len, e);
+		mem_free(name);
+	}
+	return rc;
+}
+
 const struct sample_member *sample_picture(const struct sample *s)
 {
 	for (int i = 0; i < s->n; i++)

@@ -21,6 +21,7 @@
 #include "core/err.h"
 #include "core/pool.h"
 #include "file/still.h"
+#include "file/tarfile.h"
 
 enum samples_part { SAMPLES_ALL, SAMPLES_TRAIN, SAMPLES_HOLDOUT };
 
@@ -91,6 +92,9 @@ int samples_check(const struct samples *s, struct err *e);
 /* The member with this extension, or the first member that is a picture; NULL if there is none. Borrowed like the sample. */
 const struct sample_member *sample_find(const struct sample *s, const char *ext);
 const struct sample_member *sample_picture(const struct sample *s);
+
+/* Write a sample to a tar: each member is a file KEY.EXTENSION. */
+int sample_put(struct tar_writer *t, const struct sample *s, struct err *e);
 
 /* The class of a .cls member (a decimal number in 0 .. 2^31-2), -1 when there is none; ERR_DATA when it is not a number. */
 int sample_class(const struct sample *s, int32_t *label, struct err *e);

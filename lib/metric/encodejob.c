@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "config.h"
 #include "core/hook.h"
@@ -92,12 +91,10 @@ static struct stamp *make_stamp(const struct encodejob *w)
 /* 1 if the output of the same samples exists already. */
 static int is_there(const struct encodejob *w, const struct stamp *s, struct err *e)
 {
-	struct stat st;
-
 	/* The stamp of features gets keys when they are written, and that of a tar too if the samples could not be read before. */
 	if (standing_check(w->o.out, s, !w->encoding || !*w->digest, e))
 		return -1;
-	if (!*w->digest || !strcmp(w->o.out, "-") || stat(w->o.out, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+	if (!*w->digest || !standing_is_file(w->o.out))
 		return 0;
 	partial_tidy(w->o.out);
 	return 1;

@@ -18,13 +18,21 @@
 #include "metric/motionfeat.h"
 #include "metric/warperror.h"
 
-enum { BATCH = 32, BATCH_BYTES = 64 << 20, DRAWS_MAX = CLIP_DRAWS, CONTENTS = ALTERED_SLOW, THUMB_SIDE = 16 };
+enum {
+	FRAMES_LEAST = 2,
+	FRAMES_MOST = 1 << 16,
+	BATCH = 32,
+	BATCH_BYTES = 64 << 20,
+	DRAWS_MAX = CLIP_DRAWS,
+	CONTENTS = ALTERED_SLOW,
+	THUMB_SIDE = 16
+};
 
 /* A clip of the batch. */
 struct item {
 	char *key;
-	void *bytes; /* of its npy, owned; the array points into it */
-	struct npy array;
+	void *bytes; /* of its pixels, owned */
+	struct clip stored;
 	struct clipframes clip;
 	float *grey; /* (frames, h, w) for the movement */
 	int drawn[DRAWS_MAX];
@@ -37,7 +45,7 @@ struct intake {
 	struct evalset *s;
 	struct evalclips *c;
 	const struct evalclips_options *o;
-	int64_t shape[4]; /* of every clip */
+	int width, height; /* of every clip as stored */
 	int fps_mixed;
 	int w, h; /* of grey frames */
 	struct digest *digest;
@@ -186,7 +194,7 @@ static void decode_task(void *arg, int64_t task, int worker)
 	int *at;
 
 	(void)worker;
-	if (clipframes_make(&m->clip, &m->array, t->o->set->size, t->o->set->filter, &m->err))
+	if (clipframes_make(&m->clip, &m->stored, t->o->set->size, t->o->set->filter, &m->err))
 		return;
 	at = mem_alloc((size_t)m->clip.frames * sizeof *at);
 	clipframes_alter(at, &m->clip, ALTERATIONS);
@@ -410,18 +418,26 @@ static int fps_read(double *out, const struct sample *x, struct err *e)
 	return m ? -1 : 0;
 }
 
-/* Whether a clip can be measured, apart from its agreement with the others. */
-static int clip_parse(struct npy *a, double *fps, const struct sample *x, struct err *e)
+/* The clip of a sample, if it can be measured apart from its agreement with the others. Its pixels are the sample's. */
+static int find_clip(struct clip *c, double *fps, const struct sample *x, struct err *e)
 {
 	const struct sample_member *m = sample_find(x, "npy");
 	char *name = str_new("%s: %s.npy", x->origin, x->key);
+	struct npy a;
 	int rc;
 
-	if (m)
-		rc = npy_parse(a, m->data, m->len, name, e) || clipframes_check(a, 2, name, e) || fps_read(fps, x, e);
-	else
+	if (m) {
+		if (!(rc = npy_parse(&a, m->data, m->len, name, e))) {
+			rc = clip_of(c, &a, name, e) || fps_read(fps, x, e);
+			npy_release(&a); /* the bytes stay */
+		}
+		if (!rc && (c->frames < FRAMES_LEAST || c->frames > FRAMES_MOST))
+			rc = err_set(e, ERR_DATA, "%s: a clip of %d frames; metrics of clips need %d to %d", name, c->frames, FRAMES_LEAST,
+			             FRAMES_MOST);
+	} else {
 		rc = err_set(e, ERR_DATA, "%s: %s is a picture; metrics of clips need clips, arrays (.npy) of frames, channels, height, width",
 		             x->origin, x->key);
+	}
 	mem_free(name);
 	return rc ? -1 : 0;
 }
@@ -440,16 +456,16 @@ static int side_fits(const struct intake *t, int width, int height, const char *
 }
 
 /* The first clip fixes the shape of the set. */
-static int shape_fits(struct intake *t, const struct npy *a, double fps, const char *key, struct err *e)
+static int shape_fits(struct intake *t, const struct clip *c, double fps, const char *key, struct err *e)
 {
 	struct recipe *r = &t->s->recipe;
-	const int64_t *s = a->shape, *p = t->shape;
 
 	if (!r->frames) {
-		memcpy(t->shape, s, sizeof t->shape);
-		r->frames = (int)s[0];
-		r->width = t->o->set->size ? t->o->set->size : (int)s[3];
-		r->height = t->o->set->size ? t->o->set->size : (int)s[2];
+		t->width = c->width;
+		t->height = c->height;
+		r->frames = c->frames;
+		r->width = t->o->set->size ? t->o->set->size : c->width;
+		r->height = t->o->set->size ? t->o->set->size : c->height;
 		r->fps = fps;
 		t->c->drawn = r->frames < DRAWS_MAX ? r->frames : DRAWS_MAX;
 		if (side_fits(t, r->width, r->height, key, e))
@@ -460,36 +476,36 @@ static int shape_fits(struct intake *t, const struct npy *a, double fps, const c
 	}
 	if (fabs(fps - r->fps) > 1e-3 * r->fps)
 		t->fps_mixed = 1;
-	if (s[0] != p[0])
-		return err_set(e, ERR_DATA, "\"%s\" has %lld frames among clips of %lld: cut the clips to one length", key, (long long)s[0],
-		               (long long)p[0]);
-	if (!t->o->set->size && (s[2] != p[2] || s[3] != p[3]))
-		return err_set(e, ERR_DATA, "\"%s\" is %lld x %lld among clips of %lld x %lld: --size makes them equal", key, (long long)s[3],
-		               (long long)s[2], (long long)p[3], (long long)p[2]);
+	if (c->frames != r->frames)
+		return err_set(e, ERR_DATA, "\"%s\" has %d frames among clips of %d: cut the clips to one length", key, c->frames, r->frames);
+	if (!t->o->set->size && (c->width != t->width || c->height != t->height))
+		return err_set(e, ERR_DATA, "\"%s\" is %d x %d among clips of %d x %d: --size makes them equal", key, c->width, c->height, t->width,
+		               t->height);
 	return 0;
 }
 
 /* Add a sample to the batch. */
 static int item_add(struct intake *t, struct samples *in, const struct sample *x, struct err *e)
 {
-	const struct sample_member *m = sample_find(x, "npy");
 	struct item *item = &t->item[t->n];
-	struct npy a;
+	struct clip c;
 	double fps = 0;
+	size_t n;
 
-	if (clip_parse(&a, &fps, x, e))
+	if (find_clip(&c, &fps, x, e))
 		return samples_bad(in, e);
-	if (shape_fits(t, &a, fps, x->key, e))
+	if (shape_fits(t, &c, fps, x->key, e))
 		return -1;
-	item->bytes = mem_try(m->len, 1, "a clip", e);
+	n = (size_t)c.frames * (size_t)c.channels * (size_t)c.height * (size_t)c.width;
+	item->bytes = mem_try(n, 1, "a clip", e);
 	if (!item->bytes)
 		return -1;
-	memcpy(item->bytes, m->data, m->len);
-	item->array = a;
-	item->array.data = (const char *)item->bytes + ((const char *)a.data - (const char *)m->data);
+	memcpy(item->bytes, c.pixels, n);
+	item->stored = c;
+	item->stored.pixels = item->bytes;
 	item->key = mem_strdup(x->key);
 	t->n++;
-	t->bytes += m->len;
+	t->bytes += n;
 	return 0;
 }
 
@@ -547,7 +563,7 @@ int evalclips_peek(const char *source, const struct evalset_options *o)
 	if (samples_next(in, &x, NULL) > 0 && !sample_picture(&x))
 		m = sample_find(&x, "npy");
 	if (m && !npy_parse(&a, m->data, m->len, x.key, NULL))
-		clip = a.rank == 4 && a.type == NPY_U1;
+		clip = clip_is(&a);
 	samples_close(in);
 	return clip;
 }

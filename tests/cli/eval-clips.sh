@@ -243,7 +243,7 @@ array() {
 	head -c "$4" /dev/zero >>"$1"
 }
 mkdir odd
-for odd in '8, 4, 8, 8;<f2;4096;type <f2, such as latents' '6, 16, 16;|u1;1536;3 dimensions' '6, 2, 16, 16;|u1;3072;2 channels' \
+for odd in '8, 4, 8, 8;<f2;4096;type <f2, such as latents' '6, 16, 16;|u1;1536;3 dimensions' '6, 2, 16, 16;|u1;3072;shape .6, 2, 16, 16.' \
 	'1, 1, 16, 16;|u1;256;1 frames' '6, 1, 8, 16;|u1;768;16 x 8: too small' '6, 1, 4294967296, 65536;|u1;64;'; do
 	array odd/x@000000.npy "$(echo "$odd" | cut -d';' -f1)" "$(echo "$odd" | cut -d';' -f2)" "$(echo "$odd" | cut -d';' -f3)"
 	check_exit 65 "an array of $(echo "$odd" | cut -d';' -f1)" ddm-eval-fid --metrics motion -o no.json odd b.tar

@@ -147,13 +147,26 @@ static int near_in_cluster(struct deduping *w, const struct featureset *f, int c
 	for (int64_t i = 0; i < m.n && !rc && w->report->has_parts; i++) {
 		struct dedup_item *x = &w->item[m.item[i]];
 
-		if (m.near[i] < 0)
-			continue;
-		x->cross_cosine = m.cosine[i];
-		x->crossed = x->crossed < 0 ? m.item[m.near[i]] : x->crossed;
+		if (m.near[i] >= 0 && x->crossed < 0) {
+			x->crossed = m.item[m.near[i]];
+			x->cross_cosine = m.cosine[i];
+		}
 	}
 	member_set_release(&m);
 	return rc;
+}
+
+/* The features of pairs that cross by their hashes. */
+static void cosines_of_crossings(struct deduping *w, const struct featureset *f)
+{
+	for (int64_t i = 0; i < w->n; i++) {
+		struct dedup_item *x = &w->item[i];
+		const float *held = x->cross_distance < 0 ? NULL : f->x[0] + w->item[x->crossed].row * f->d;
+		double cosine = held ? points_cosine(f->x[0] + x->row * f->d, held, f->d) : 0;
+
+		if (cosine > w->r->cosine)
+			x->cross_cosine = cosine;
+	}
 }
 
 /* Find the row of features of each item, and scale the rows to length 1. */
@@ -185,6 +198,8 @@ static int near_by_features(struct deduping *w, struct err *e)
 	rc = match_features(w, &f, e);
 	for (int32_t k = 0; k < clusters && !rc; k++)
 		rc = near_in_cluster(w, &f, k, e);
+	if (!rc)
+		cosines_of_crossings(w, &f);
 	featureset_release(&f);
 	return rc;
 }

@@ -76,7 +76,7 @@ struct step {
 	double direction[DIRECTIONS];                    /* sums of |u| */
 };
 
-struct clip {
+struct movement {
 	int w, h, steps;
 	double scale;    /* of a flow to u */
 	float *flow;     /* (steps, 2, h, w) */
@@ -98,7 +98,7 @@ static void directions(double *out, double x, double y, double speed)
 	out[(k + 1) % DIRECTIONS] += speed * (turn - low);
 }
 
-static void step_velocities(struct step *s, const struct clip *c, const float *v)
+static void step_velocities(struct step *s, const struct movement *c, const float *v)
 {
 	int64_t n = (int64_t)c->w * c->h;
 	double count[CELLS] = {0};
@@ -127,7 +127,7 @@ static void step_velocities(struct step *s, const struct clip *c, const float *v
 }
 
 /* Divergence and rotation by central differences, without the border. */
-static void step_gradients(struct step *s, const struct clip *c, const float *v)
+static void step_gradients(struct step *s, const struct movement *c, const float *v)
 {
 	const float *vy = v + (int64_t)c->w * c->h;
 	double count[QUARTERS] = {0}, all = (double)(c->w - 2) * (c->h - 2);
@@ -151,7 +151,7 @@ static void step_gradients(struct step *s, const struct clip *c, const float *v)
 	}
 }
 
-static void step_residuals(struct step *s, const struct clip *c, const float *a, const float *b, const float *v)
+static void step_residuals(struct step *s, const struct movement *c, const float *a, const float *b, const float *v)
 {
 	double count[QUARTERS] = {0};
 
@@ -187,7 +187,7 @@ static double mean4(const double *v)
 	return (v[0] + v[1] + v[2] + v[3]) / QUARTERS;
 }
 
-static float *put_cells(float *out, const struct clip *c)
+static float *put_cells(float *out, const struct movement *c)
 {
 	double mean[4][CELLS] = {{0}};
 
@@ -213,7 +213,7 @@ static float *put_cells(float *out, const struct clip *c)
 }
 
 /* The order in time: a clip of fewer than three steps has empty parts, which give 0. */
-static float *put_parts(float *out, const struct clip *c)
+static float *put_parts(float *out, const struct movement *c)
 {
 	for (int p = 0; p < PARTS; p++) {
 		int from = p * c->steps / PARTS, to = (p + 1) * c->steps / PARTS;
@@ -232,7 +232,7 @@ static float *put_parts(float *out, const struct clip *c)
 	return out;
 }
 
-static float *put_quarters(float *out, const struct clip *c)
+static float *put_quarters(float *out, const struct movement *c)
 {
 	double mean[4][QUARTERS] = {{0}}, divergence = 0, rotation = 0, residual = 0, difference = 0;
 
@@ -260,7 +260,7 @@ static float *put_quarters(float *out, const struct clip *c)
 }
 
 /* How long movement goes on in one direction at a place, and to which side it turns. */
-static float *put_correlations(float *out, const struct clip *c)
+static float *put_correlations(float *out, const struct movement *c)
 {
 	int64_t n = (int64_t)c->w * c->h;
 	double square = c->scale * c->scale, turn = 0, turned = 0;
@@ -289,7 +289,7 @@ static float *put_correlations(float *out, const struct clip *c)
 	return out;
 }
 
-static float *put_directions(float *out, const struct clip *c)
+static float *put_directions(float *out, const struct movement *c)
 {
 	double sum[DIRECTIONS] = {0}, all = .03 * c->w * c->h * c->steps;
 
@@ -305,7 +305,7 @@ static float *put_directions(float *out, const struct clip *c)
 
 int motion_compute(float *out, struct flow *f, const float *grey, const int *at, int frames, int w, int h, struct err *e)
 {
-	struct clip c = {.w = w, .h = h, .steps = frames - 1, .scale = 32. / (w < h ? w : h)};
+	struct movement c = {.w = w, .h = h, .steps = frames - 1, .scale = 32. / (w < h ? w : h)};
 	int64_t n = (int64_t)w * h;
 	float *end = out + MOTION_DIMS;
 

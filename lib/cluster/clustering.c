@@ -36,8 +36,8 @@ static int check_request(const struct cluster_request *r, struct err *e)
 	                  r->method != METHOD_KMEANS))
 		return err_set(e, ERR_USAGE,
 		               "--extend adds clusters of k-means to given centroids: it cannot be combined with other ways to cluster");
-	if (r->keep && !r->extend)
-		return err_set(e, ERR_USAGE, "--keep needs --extend");
+	if (r->keep && !r->extend && !r->by)
+		return err_set(e, ERR_USAGE, "--keep needs --extend or --by");
 	if (r->by || r->rate)
 		return 0;
 	if (!r->k && !r->centroids && !r->like)
@@ -122,6 +122,8 @@ static int partition_by_fact(struct clustering *c, struct err *e)
 	int32_t *cluster = mem_zalloc((size_t)c->f.n, sizeof *cluster);
 	int rc = grouping_number(c->groups, c->f.value, c->f.n, samples_class_names(c->samples), cluster, &c->names, e);
 
+	if (!rc && r->keep)
+		rc = clustering_extend_names(c, cluster, e);
 	c->m.k = (int)json_array_size(c->names);
 	if (!rc && r->k && r->k != c->m.k)
 		rc = err_set(e, ERR_USAGE, "-k %lld, but --by %s makes %d clusters", (long long)r->k, r->by, c->m.k);

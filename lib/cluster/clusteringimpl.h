@@ -23,9 +23,9 @@ struct clustering {
 	float *distance[2];      /* [f.count] */
 	int32_t *further[2];     /* (f.count, soft - 1) with --soft; else NULL */
 	struct assignment rated; /* with --rate; else zero */
-	struct kmeans old;       /* with --extend, the centroids that stay; else zero, as the next three */
+	struct kmeans old;       /* with --extend, the centroids that stay; with --by and --keep its k alone; else zero, as the next three */
 	struct assignment kept;  /* of --keep */
-	int64_t keeps, joins;    /* samples that it names; others that are nearest to an old centroid */
+	int64_t keeps, joins;    /* samples that it names; others that go to an old cluster */
 	char extend_hash[65];    /* of the centroids */
 	json_t *extends;         /* the partitions that this one extends, also if it is that of --centroids; NULL: none */
 	struct tsv *against;     /* with --against of a table; else NULL */
@@ -52,6 +52,10 @@ int clustering_find_device(struct clustering *c, struct err *e);
 
 /* With --extend, make the clusters. The features of the samples are read. */
 int clustering_extend(struct clustering *c, struct err *e);
+
+/* With --by and --keep: number the clusters, and set c->names, so that those of the table keep their numbers. On entry cluster [f.n] has the numbers
+ * of c->names. ERR_DATA if the table is not by the same fact, or has a sample in another cluster. */
+int clustering_extend_names(struct clustering *c, int32_t *cluster, struct err *e);
 
 /* With --rate, take the clusters of the assignment in place of fitting any. */
 int clustering_open_rated(struct clustering *c, struct err *e);

@@ -92,7 +92,7 @@ const struct option cluster_options[] = {
               {USE_NEEDS, "--distance=l2"}},
      .stamp = STAMP_OTHERWISE},
     {"--keep", .type = OPTION_TEXT, REQUEST(keep), .arg = "FILE", .help = "samples in this assignment keep their clusters",
-     .when = {{USE_NEEDS, "--extend"}}, .stamp = STAMP_OTHERWISE},
+     .when = {{USE_NEEDS, "--extend --by"}}, .stamp = STAMP_OTHERWISE},
     {"--centroids-out", .type = OPTION_TEXT, REQUEST(centroids_out), .arg = "FILE", .help = "write the centroids as .npy",
      .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
     {"--like", .type = OPTION_TEXT, REQUEST(like), .arg = "FILE", .help = "with random: number and shares of clusters as in this assignment",

@@ -15,7 +15,7 @@
 #include "metric/clipframes.h"
 #include "metric/evalpictures.h"
 #include "metric/evalstats.h"
-#include "metric/motionfeat.h"
+#include "data/motionfeat.h"
 #include "metric/warperror.h"
 
 enum { BATCH = 32, BATCH_BYTES = 64 << 20, DRAWS_MAX = CLIP_DRAWS, CONTENTS = ALTERED_SLOW, THUMB_SIDE = 16 };

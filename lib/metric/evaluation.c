@@ -21,7 +21,7 @@
 #include "metric/evalreport.h"
 #include "metric/evalstats.h"
 #include "metric/evaluationimpl.h"
-#include "metric/motionfeat.h"
+#include "data/motionfeat.h"
 #include "metric/pixfeat.h"
 
 enum role { REFERENCE, SAMPLES, HELDOUT, TRAIN, ROLES };

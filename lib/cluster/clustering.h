@@ -22,6 +22,7 @@ struct cluster_request {
 	double margin; /* 0, or as there */
 	uint64_t seed;
 	const char *features;         /* "hogcolor", "random", the name of a network, or the path of a .npy with a row per sample */
+	double motion;                /* 0, or append the motion of clips to hogcolor, with this share of the variance: cluster/clipmotion.h */
 	double holdout;               /* fraction of the samples to hold out */
 	int holdout_by;               /* index in cluster_holdouts */
 	const char *centroids, *like; /* NULL, or: a .npy of centroids to assign to; an assignment whose shares a random partition copies */

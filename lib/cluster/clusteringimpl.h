@@ -14,6 +14,7 @@ struct clustering {
 	struct device *gpu;              /* GPU that runs k-means; NULL: the CPU */
 	struct grouping *groups;         /* with --by; else NULL */
 	struct featureset f;
+	double motion_scale;   /* of the motion of clips in f: cluster/clipmotion.h; 0: f holds none */
 	struct kmeans m;       /* k is set for every kind of partition */
 	struct method_fit fit; /* facts about the fit; its centroids are in m */
 	json_t *names;         /* [k] names of the clusters; NULL: they have none */

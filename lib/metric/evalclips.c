@@ -15,7 +15,7 @@
 #include "metric/clipframes.h"
 #include "metric/evalpictures.h"
 #include "metric/evalstats.h"
-#include "metric/motionfeat.h"
+#include "data/motionfeat.h"
 #include "metric/warperror.h"
 
 enum {
@@ -25,7 +25,8 @@ enum {
 	BATCH_BYTES = 64 << 20,
 	DRAWS_MAX = CLIP_DRAWS,
 	CONTENTS = ALTERED_SLOW,
-	THUMB_SIDE = 16
+	THUMB_SIDE = 16,
+	EMBEDDED = 64 /* frames at a time */
 };
 
 /* A clip of the batch. */
@@ -69,6 +70,7 @@ void evalclips_release(struct evalclips *c)
 	mem_free(c->warp);
 	mem_free(c->thumbs);
 	mem_free(c->fvd);
+	mem_free(c->embedding);
 	for (int k = 0; k < CONTENTS; k++)
 		mem_free(c->content_of[k]);
 	for (int k = 0; k < ALTERATIONS; k++)
@@ -144,6 +146,7 @@ static void room(struct intake *t)
 	c->warp = rows(c->warp, parts & CLIP_WARP, t->cap, sizeof(double));
 	c->thumbs = rows(c->thumbs, parts & CLIP_THUMBS, t->cap, (size_t)c->thumb);
 	c->fvd = rows(c->fvd, parts & CLIP_FVD, t->cap, I3D_CLASSES * sizeof(float));
+	c->embedding = rows(c->embedding, parts & CLIP_EMBEDDING, t->cap, (size_t)t->s->recipe.dims * sizeof(float));
 	for (int k = 0; k < CONTENTS; k++)
 		c->content_of[k] = rows(c->content_of[k], t->o->alter && parts & CLIP_CONTENT, t->cap, content);
 	for (int k = 0; k < ALTERATIONS; k++)
@@ -176,7 +179,8 @@ static int sort_rows(struct intake *t, struct err *e)
 	int rc = evalset_sort(s, t->digest, e) || reorder(&c->content, t->digest, s->n, content, e) ||
 	         reorder(&c->motion, t->digest, s->n, motion, e) || reorder(&c->flicker, t->digest, s->n, sizeof(double), e) ||
 	         reorder(&c->warp, t->digest, s->n, sizeof(double), e) || reorder(&c->thumbs, t->digest, s->n, (size_t)c->thumb, e) ||
-	         reorder(&c->fvd, t->digest, s->n, I3D_CLASSES * sizeof(float), e);
+	         reorder(&c->fvd, t->digest, s->n, I3D_CLASSES * sizeof(float), e) ||
+	         reorder(&c->embedding, t->digest, s->n, (size_t)s->recipe.dims * sizeof(float), e);
 
 	for (int k = 0; k < CONTENTS && !rc; k++)
 		rc = reorder(&c->content_of[k], t->digest, s->n, content, e);
@@ -314,6 +318,57 @@ static int content_measure(struct intake *t, struct err *e)
 	return 0;
 }
 
+/* Add x (d), scaled to unit length, to sum (d). */
+static int unit_add(double *sum, const float *x, int d)
+{
+	double length = 0;
+
+	for (int k = 0; k < d; k++)
+		length += (double)x[k] * x[k];
+	length = sqrt(length);
+	for (int k = 0; k < d && length > 0; k++)
+		sum[k] += x[k] / length;
+	return length > 0 ? 0 : -1;
+}
+
+/* The mean direction of the features of all frames of a clip. x: room for EMBEDDED rows, sum: for one. */
+static int clip_embed(float *out, struct intake *t, const struct item *m, float *x, double *sum, struct err *e)
+{
+	struct extractor *extractor = t->o->set->extractor;
+	int d = t->s->recipe.dims, frames = m->clip.frames;
+	float *taps[TAPS] = {x};
+
+	memset(sum, 0, (size_t)d * sizeof *sum);
+	for (int at = 0, n; at < frames; at += n) {
+		n = frames - at < EMBEDDED ? frames - at : EMBEDDED;
+		if (extractor->run(extractor, t->o->set->pool, taps, m->clip.frame + at, n, e))
+			return -1;
+		for (int i = 0; i < n; i++)
+			if (unit_add(sum, x + i * d, d))
+				return err_set(e, ERR_DATA, "\"%s\": the %s features of frame %d are all 0", m->key, extractor->name, at + i);
+	}
+	for (int k = 0; k < d; k++)
+		out[k] = (float)(sum[k] / frames);
+	return 0;
+}
+
+static int embedding_measure(struct intake *t, struct err *e)
+{
+	size_t d = (size_t)t->s->recipe.dims;
+	float *x = mem_try(EMBEDDED * d, sizeof *x, "features of frames", e);
+	double *sum = mem_alloc(d * sizeof *sum);
+	int rc = x ? 0 : -1;
+
+	for (int i = 0; i < t->n && !rc; i++) {
+		rc = clip_embed(t->c->embedding + (t->s->n + i) * (int64_t)d, t, &t->item[i], x, sum, e);
+		if (!rc && progress_tell(t->o->set->progress, "clips measured", t->s->n + i, t->expected))
+			rc = err_set(e, ERR_AGAIN, "interrupted");
+	}
+	mem_free(x);
+	mem_free(sum);
+	return rc;
+}
+
 struct video_job {
 	const struct item *item;
 	float *x; /* [2] of (I3D_FRAMES, I3D_SIDE, I3D_SIDE, 3) */
@@ -391,7 +446,8 @@ static int batch_measure(struct intake *t, struct err *e)
 		return -1;
 	if (t->c->motion)
 		pool_run(pool, (int64_t)t->n * (ALTERATIONS + 1), motion_task, t);
-	if (batch_errors(t, e) || (t->c->content && content_measure(t, e)) || (t->c->fvd && video_measure(t, e)))
+	if (batch_errors(t, e) || (t->c->content && content_measure(t, e)) || (t->c->fvd && video_measure(t, e)) ||
+	    (t->c->embedding && embedding_measure(t, e)))
 		return -1;
 	t->s->n += t->n;
 	batch_clear(t);

@@ -1,5 +1,5 @@
 /* Computes the features of the movement in a clip. */
-#include "metric/motionfeat.h"
+#include "data/motionfeat.h"
 
 #include <assert.h>
 #include <math.h>
@@ -53,15 +53,21 @@ void motion_size(int *w, int *h, int width, int height)
 
 void motion_grey(float *out, int w, int h, const struct picture *p)
 {
+	int green = p->channels < 3 ? 0 : 1, blue = p->channels < 3 ? 0 : 2;
+
 	for (int v = 0; v < h; v++)
 		for (int u = 0; u < w; u++) {
 			int64_t y0 = (int64_t)v * p->height / h, y1 = (int64_t)(v + 1) * p->height / h;
 			int64_t x0 = (int64_t)u * p->width / w, x1 = (int64_t)(u + 1) * p->width / w, sum[3] = {0};
 
 			for (int64_t y = y0; y < y1; y++)
-				for (int64_t x = x0; x < x1; x++)
-					for (int c = 0; c < 3; c++)
-						sum[c] += p->pixels[(y * p->width + x) * 3 + c];
+				for (int64_t x = x0; x < x1; x++) {
+					const uint8_t *at = p->pixels + (y * p->width + x) * p->channels;
+
+					sum[0] += at[0];
+					sum[1] += at[green];
+					sum[2] += at[blue];
+				}
 			*out++ = (float)((.299 * (double)sum[0] + .587 * (double)sum[1] + .114 * (double)sum[2]) /
 			                 (255 * (double)((y1 - y0) * (x1 - x0))));
 		}

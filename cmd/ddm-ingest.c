@@ -18,16 +18,19 @@ static const struct program program = {
 /* Warn about options without effect. It depends on the sources, so the rules of use in the option table cannot check it. */
 static void warn_idle(const struct job_list *l)
 {
-	int graphs = 0, frames = 0;
+	int graphs = 0, videos = 0, frames;
 
 	for (size_t i = 0; i < l->n; i++) {
 		graphs |= l->v[i].graph != NULL;
-		frames |= l->v[i].graph || l->v[i].kind == MEDIA_VIDEO;
+		videos |= l->v[i].kind == MEDIA_VIDEO;
 	}
+	frames = graphs || videos;
 	if (request.fps > 0 && !frames)
 		cmd_warn("--fps does nothing: no source is a video or a graph");
 	if (request.clips && !frames)
 		cmd_warn("--clips does nothing: no source is a video or a graph");
+	if (request.sound.rate && !videos)
+		cmd_warn("--sound does nothing: no source is a video");
 	if (l->pictures)
 		cmd_warn("%zu pictures are passed over: --clips makes clips of videos and graphs", l->pictures);
 	if (request.frames && !frames)
@@ -49,6 +52,8 @@ static void say_shots(struct str *line, const struct ingest_report *r)
 		           (long long)request.clips, (long long)t->rest_frames);
 	if (t->repeated)
 		str_printf(line, ", %lld clips that begin with the same frame as another left out", (long long)t->repeated);
+	if (t->silent)
+		str_printf(line, ", %lld clips without sound", (long long)t->silent);
 	if (r->without)
 		str_printf(line, ", %lld sources without a clip", (long long)r->without);
 }
@@ -85,9 +90,7 @@ int main(int argc, char **argv)
 	request = ingest_defaults();
 	n = cmd_start(&program, argc, argv, 1, -1);
 	jo = (struct job_options){request.nul_list, request.skip_bad, request.seed, request.seeds, ingest_graph_frames(&request), request.clips > 0};
-	if (request.seed > (uint64_t)1 << 53)
-		err_set(&e, ERR_USAGE, "--seed is at most 2^53");
-	if (!e.code)
+	if (!ingest_check(&request, &e))
 		cmd_binary(request.out, "-o FILE.tar or a pipe", &e);
 	cmd_catch_signals();
 	pool = e.code ? NULL : pool_new((int)request.threads, &e);

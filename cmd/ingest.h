@@ -43,6 +43,7 @@ struct decode_limits {
 	int glimpses;       /* 1: for clips, send each frame scaled down for the detector of scenes (data/scenes.h) too */
 	int64_t max_pixels; /* most pixels of a frame */
 	double timeout;     /* seconds without a frame after which the decoder is killed; 0: wait */
+	uint64_t set_aside; /* bytes of the process's share that are left to the decoder of sound */
 	int bare;           /* 1: no filter of system calls */
 	int alone;          /* 1: no other decoder runs, so take the whole budget at once */
 	int64_t size;       /* side to which the parent resizes frames, for the estimate of memory; 0: not resized */
@@ -57,6 +58,7 @@ struct frame_facts {
 	uint64_t kind;           /* enum frame_kind */
 	uint64_t item;           /* index of the graph; 0 for a file */
 	uint64_t index;          /* of the frame among those sent, from 0; for clips among those decoded. Of FRAME_ERROR: the error code */
+	int64_t start;           /* the beginning of the file by its own clock; nanoseconds */
 	int64_t time, length;    /* presentation time since the beginning of the file, and how long the frame is shown; nanoseconds. Of glimpses: 0 */
 	uint64_t first, targets; /* for clips, of FRAME_PIXELS: the targets at which the frame is shown */
 	uint64_t segment;        /* the same: number of gaps in time before the frame */
@@ -81,9 +83,10 @@ uint64_t frame_size(const struct frame_facts *f);
 
 /* A decoder process and the parent's end of its pipe. Zero-initialised: no process. */
 struct decoder {
-	pid_t pid;        /* 0: not running */
-	int fd;           /* the pipe */
-	const char *name; /* of the source, for messages; borrowed */
+	const char *gives; /* NULL: frames; else what it gives, for messages */
+	pid_t pid;         /* 0: not running */
+	int fd;            /* the pipe */
+	const char *name;  /* of the source, for messages; borrowed */
 	struct decode_limits limits;
 	uint64_t item, next_index, items; /* the next frame's graph and index; number of graphs, 0 for a file */
 	uint64_t glimpses, next_target;   /* for clips: number of glimpses of this file or graph; the next target */
@@ -109,6 +112,17 @@ int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *nam
  * threads. stop() is called a few times a second; if it returns non-zero, the error is ERR_AGAIN. */
 int decoder_next(struct decoder *d, struct picture *p, struct frame_facts *f, int (*stop)(void), struct err *e);
 void decoder_close(struct decoder *d); /* kills the process if it still runs */
+
+/* For decoders of another kind. Start the process of `d`, whose name and limits are set, with standard input `in` (-1: none) and the file `media`
+ * (-1: none). */
+int decoder_spawn(struct decoder *d, int in, int media, char **argv, struct err *e);
+/* Read exactly n bytes: 0; -1 on error. If another process killed it, d->killed is the signal and *e stays empty. *last_byte is the time at which
+ * data last came, by clock_seconds. */
+int decoder_receive(struct decoder *d, void *to, size_t n, double *last_byte, int (*stop)(void), struct err *e);
+/* Read a decoder's last message, of `size` bytes, and make it the error. code: an error code, of which only some are taken over. */
+int decoder_receive_error(struct decoder *d, uint64_t size, int64_t code, double *last_byte, int (*stop)(void), struct err *e);
+int decoder_nonsense(const struct decoder *d, struct err *e); /* ERR_DATA: an invalid reply */
+void decoder_kill(struct decoder *d);                         /* and wait for its end */
 
 /* 0 under the address sanitizer, whose shadow memory needs terabytes of address space. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -211,12 +225,19 @@ void budget_written(struct budget *b); /* all waiting frames were written */
 /* Memory in bytes that a frame needs in this program, from the pipe to its PNG of side `size` (0: not resized). */
 uint64_t frame_bytes(uint64_t width, uint64_t height, int64_t size);
 
+/* The options of sound. */
+struct sound_options {
+	int64_t rate; /* samples a second; 0: no sound */
+	int channels; /* 1: mono, 2: stereo */
+};
+
 /* The options of clips. */
 struct clip_options {
 	int64_t frames;          /* of a clip; 0: no clips */
 	int64_t stride;          /* targets from the beginning of a clip to that of the next */
 	struct scene_rule scene; /* detector SCENES_NONE: a video is one shot */
 	int crop;                /* 1: without black bars */
+	struct sound_options sound;
 };
 
 /* What became of the shots of one or several sources. */
@@ -225,6 +246,7 @@ struct clip_tally {
 	int64_t rests, rest_frames; /* ends of shots that are too short for a clip; their targets */
 	int64_t repeated;           /* clips left out because they begin with the same frame as the one before */
 	int64_t longest;            /* targets of the longest shot */
+	int64_t silent;             /* clips of a film without sound */
 };
 
 /* The options of decoding. */
@@ -321,6 +343,9 @@ void work_close(struct work *w);
  * clipper_free, before the decoder is closed. */
 struct clipper *clipper_new(const struct job *j, const struct work_options *o, struct err *e);
 int clipper_next(struct clipper *c, struct decoder *d, struct item *it, struct err *e);
+/* With --sound, start the decoder of sound of the file that d decodes. */
+int clipper_listen(struct clipper *c, const struct decoder *d, struct err *e);
+const char *clipper_note(const struct clipper *c);               /* why no sound of the file can be decoded, or NULL; borrowed */
 const struct clip_tally *clipper_tally(const struct clipper *c); /* so far; borrowed */
 void clipper_free(struct clipper *c);
 
@@ -329,6 +354,8 @@ int item_finish(struct item *it, const char *origin, struct err *e);
 /* Put facts (an object) into the sample's .json; members of the same name are replaced. ERR_DATA if the .json is not an object. */
 int facts_merge(struct item *it, const json_t *facts, const char *origin, struct err *e);
 struct clip_scores;
+/* A number with six significant digits. */
+json_t *score_number(double v);
 /* Put scores into an object; clip 0: those of a picture only. */
 void scores_put(json_t *facts, const struct clip_scores *s, int clip);
 

@@ -38,7 +38,7 @@ static int cannot_start(const char *program, int code, struct err *e)
 }
 
 /* Run the decoder with only the environment variables that the dynamic linker and the address sanitizer need. */
-static int spawn(pid_t *pid, int out, int media, char **argv, struct err *e)
+static int spawn(pid_t *pid, int in, int out, int media, char **argv, struct err *e)
 {
 	char *program = decoder_program();
 	char *env[4] = {mem_strdup("LC_ALL=C")};
@@ -50,7 +50,8 @@ static int spawn(pid_t *pid, int out, int media, char **argv, struct err *e)
 	env[n] = env_copy("ASAN_OPTIONS");
 	rc = posix_spawn_file_actions_init(&fa);
 	if (!rc)
-		rc = posix_spawn_file_actions_addopen(&fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+		rc = in >= 0 ? posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO)
+		             : posix_spawn_file_actions_addopen(&fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	if (!rc && media >= 0)
 		rc = posix_spawn_file_actions_adddup2(&fa, media, DECODER_MEDIA_FD);
 	if (!rc)
@@ -75,7 +76,7 @@ int media_versions(struct str *out, struct err *e)
 
 	if (pipe2(fd, O_CLOEXEC))
 		return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(errno));
-	rc = spawn(&pid, fd[1], -1, argv, e);
+	rc = spawn(&pid, -1, fd[1], -1, argv, e);
 	close(fd[1]);
 	while (!rc && ((got = read(fd[0], text, sizeof text)) > 0 || (got < 0 && errno == EINTR)))
 		if (got > 0)
@@ -88,28 +89,12 @@ int media_versions(struct str *out, struct err *e)
 	return rc;
 }
 
-static int start(struct decoder *d, struct err *e)
+int decoder_spawn(struct decoder *d, int in, int media, char **argv, struct err *e)
 {
-	size_t n = (size_t)d->items;
-	char **argv = mem_zalloc(n + 10, sizeof *argv);
 	int fd[2], rc;
 
-	d->item = d->next_index = d->glimpses = d->next_target = 0;
-	if (pipe2(fd, O_CLOEXEC)) {
-		mem_free(argv);
+	if (pipe2(fd, O_CLOEXEC))
 		return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(errno));
-	}
-	argv[0] = (char *)DECODER_NAME;
-	argv[1] = (char *)(d->limits.bare ? DECODER_BARE : DECODER_SERVE);
-	argv[2] = str_new("%lld", (long long)d->limits.frames);
-	argv[3] = str_new("%.17g", d->limits.fps);
-	argv[4] = str_new("%lld", (long long)d->limits.max_pixels);
-	argv[5] = str_new("%lld", (long long)budget_process(d->granted));
-	argv[6] = mem_strdup(d->limits.clips ? "1" : "0");
-	argv[7] = mem_strdup(d->limits.glimpses ? "1" : "0");
-	argv[8] = str_new("%lld", d->limits.planes ? (long long)d->limits.size : 0);
-	for (size_t i = 0; i < n; i++)
-		argv[9 + i] = d->graphs[i];
 	/* spawn() makes descriptor 3 the decoder's input, so the pipe must not have that number. */
 	if (fd[1] <= DECODER_MEDIA_FD) {
 		int up = fcntl(fd[1], F_DUPFD_CLOEXEC, DECODER_MEDIA_FD + 1);
@@ -118,12 +103,34 @@ static int start(struct decoder *d, struct err *e)
 		fd[1] = up;
 	}
 	fcntl(fd[1], F_SETPIPE_SZ, 1 << 20); /* fewer waits, where it is allowed */
-	rc = spawn(&d->pid, fd[1], d->media, argv, e);
+	rc = spawn(&d->pid, in, fd[1], media, argv, e);
 	close(fd[1]);
 	if (rc)
 		close(fd[0]);
 	else
 		d->fd = fd[0];
+	return rc;
+}
+
+static int start(struct decoder *d, struct err *e)
+{
+	size_t n = (size_t)d->items;
+	char **argv = mem_zalloc(n + 10, sizeof *argv);
+	int rc;
+
+	d->item = d->next_index = d->glimpses = d->next_target = 0;
+	argv[0] = (char *)DECODER_NAME;
+	argv[1] = (char *)(d->limits.bare ? DECODER_BARE : DECODER_SERVE);
+	argv[2] = str_new("%lld", (long long)d->limits.frames);
+	argv[3] = str_new("%.17g", d->limits.fps);
+	argv[4] = str_new("%lld", (long long)d->limits.max_pixels);
+	argv[5] = str_new("%lld", d->granted ? (long long)(budget_process(d->granted) - d->limits.set_aside) : 0);
+	argv[6] = mem_strdup(d->limits.clips ? "1" : "0");
+	argv[7] = mem_strdup(d->limits.glimpses ? "1" : "0");
+	argv[8] = str_new("%lld", d->limits.planes ? (long long)d->limits.size : 0);
+	for (size_t i = 0; i < n; i++)
+		argv[9 + i] = d->graphs[i];
+	rc = decoder_spawn(d, -1, d->media, argv, e);
 	for (int i = 2; i < 9; i++)
 		mem_free(argv[i]);
 	mem_free(argv);
@@ -198,8 +205,7 @@ static int died(struct decoder *d, struct err *e)
 	return err_set(e, ERR_DATA, "%s: the decoder stopped early", d->name);
 }
 
-/* Receive exactly n bytes: 0; or -1 and *e, or -1 with d->killed set and no error. *last_byte is the time at which data last came. */
-static int receive(struct decoder *d, void *to, size_t n, double *last_byte, int (*stop)(void), struct err *e)
+int decoder_receive(struct decoder *d, void *to, size_t n, double *last_byte, int (*stop)(void), struct err *e)
 {
 	uint8_t *p = to;
 
@@ -212,7 +218,8 @@ static int receive(struct decoder *d, void *to, size_t n, double *last_byte, int
 		if (poll(&pf, 1, 200) <= 0) {
 			d->silent = d->limits.timeout > 0 && clock_seconds() - *last_byte > d->limits.timeout;
 			if (d->silent)
-				return err_set(e, ERR_DATA, "%s: no frame for %.0f seconds, the decoder was killed", d->name, d->limits.timeout);
+				return err_set(e, ERR_DATA, "%s: no %s for %.0f seconds, the decoder was killed", d->name,
+				               d->gives ? d->gives : "frame", d->limits.timeout);
 			continue;
 		}
 		got = read(d->fd, p, n);
@@ -227,25 +234,25 @@ static int receive(struct decoder *d, void *to, size_t n, double *last_byte, int
 	return 0;
 }
 
-static int nonsense(const struct decoder *d, struct err *e)
+int decoder_nonsense(const struct decoder *d, struct err *e)
 {
 	return err_set(e, ERR_DATA, "%s: the decoder sent an invalid reply", d->name);
 }
 
-static int receive_error(struct decoder *d, const struct frame_head *h, double *last_byte, int (*stop)(void), struct err *e)
+int decoder_receive_error(struct decoder *d, uint64_t size, int64_t code, double *last_byte, int (*stop)(void), struct err *e)
 {
 	char text[DECODER_TEXT_MAX + 1] = "";
 
-	if (h->size > DECODER_TEXT_MAX)
-		return nonsense(d, e);
-	if (receive(d, text, h->size, last_byte, stop, e))
+	if (size > DECODER_TEXT_MAX)
+		return decoder_nonsense(d, e);
+	if (decoder_receive(d, text, size, last_byte, stop, e))
 		return -1;
 	for (char *c = text; *c; c++)
 		if ((unsigned char)*c < 32 || (unsigned char)*c > 126)
 			*c = '?';
-	if (h->facts.index == ERR_NOMEM)
+	if (code == ERR_NOMEM)
 		return out_of_share(d, text, e);
-	return err_set(e, h->facts.index == ERR_USAGE || h->facts.index == ERR_FAIL ? (int)h->facts.index : ERR_DATA, "%s: %s", d->name, text);
+	return err_set(e, code == ERR_USAGE || code == ERR_FAIL ? (int)code : ERR_DATA, "%s: %s", d->name, text);
 }
 
 /* Whether the facts of a frame are those that must come next. */
@@ -301,23 +308,23 @@ static int frame_next(struct decoder *d, struct picture *p, struct frame_facts *
 	uint32_t w, height;
 
 	for (;;) {
-		if (receive(d, &h, sizeof h, &last_byte, stop, e))
+		if (decoder_receive(d, &h, sizeof h, &last_byte, stop, e))
 			return -1;
 		if (h.magic != FRAME_MAGIC)
-			return nonsense(d, e);
+			return decoder_nonsense(d, e);
 		if (h.facts.kind == FRAME_ERROR)
-			return receive_error(d, &h, &last_byte, stop, e);
+			return decoder_receive_error(d, h.size, (int64_t)h.facts.index, &last_byte, stop, e);
 		if (h.facts.kind == FRAME_END)
-			return h.size || d->item != d->items ? nonsense(d, e) : 0;
+			return h.size || d->item != d->items ? decoder_nonsense(d, e) : 0;
 		if (h.facts.kind != FRAME_ITEM_END)
 			break;
 		if (h.size || h.facts.item != d->item || d->item >= d->items)
-			return nonsense(d, e);
+			return decoder_nonsense(d, e);
 		d->item++;
 		d->next_index = d->glimpses = d->next_target = 0;
 	}
 	if (!frame_is_sane(d, &h))
-		return nonsense(d, e);
+		return decoder_nonsense(d, e);
 	w = h.facts.width;
 	height = h.facts.height;
 	if (d->granted && frame_bytes(w, height, d->limits.size) > budget_frame(d->granted))
@@ -326,7 +333,7 @@ static int frame_next(struct decoder *d, struct picture *p, struct frame_facts *
 		               (unsigned long long)(budget_frame(d->granted) >> 20));
 	if (h.facts.planes ? picture_alloc(p, (int)h.size, 1, 1, e) : picture_alloc(p, (int)w, (int)height, 3, e))
 		return -1;
-	if (receive(d, p->pixels, h.size, &last_byte, stop, e)) {
+	if (decoder_receive(d, p->pixels, h.size, &last_byte, stop, e)) {
 		picture_release(p);
 		return -1;
 	}
@@ -335,7 +342,7 @@ static int frame_next(struct decoder *d, struct picture *p, struct frame_facts *
 	return 1;
 }
 
-static void process_end(struct decoder *d)
+void decoder_kill(struct decoder *d)
 {
 	if (d->pid <= 0)
 		return;
@@ -355,7 +362,7 @@ static int was_short(const struct decoder *d, const struct err *e)
 /* Take the whole budget for a restart. The share is returned first, because two decoders that keep theirs would wait for each other. */
 static void take_all(struct decoder *d, struct err *e)
 {
-	process_end(d);
+	decoder_kill(d);
 	budget_give(d->limits.budget, d->granted);
 	share_take(d, 1);
 	*e = (struct err){0};
@@ -401,7 +408,7 @@ int decoder_next(struct decoder *d, struct picture *p, struct frame_facts *f, in
 
 void decoder_close(struct decoder *d)
 {
-	process_end(d);
+	decoder_kill(d);
 	if (d->granted)
 		budget_give(d->limits.budget, d->granted);
 	for (uint64_t i = 0; d->graphs && i < d->items; i++)

@@ -44,6 +44,7 @@ void clip_source_release(struct clip_source *s)
 {
 	item_release(&s->beside);
 	cues_release(&s->cues);
+	sounder_close(s->sound);
 }
 
 /* Seconds, rounded to microseconds. */
@@ -71,6 +72,8 @@ static int facts_add(struct item *it, const struct clip_source *s, const struct 
 	json_object_set_new(facts, "shot", json_integer(c->shot));
 	json_object_set_new(facts, "width", json_integer(c->width));
 	json_object_set_new(facts, "height", json_integer(c->height));
+	if (s->options->clip.sound.rate)
+		json_object_set_new(facts, "sound", score_number(c->sound));
 	scores_put(facts, scores, 1);
 	rc = facts_merge(it, facts, j->graph ? j->name : j->path, e);
 	json_decref(facts);
@@ -91,6 +94,28 @@ static void caption_add(struct item *it, const struct clip_source *s, const stru
 		item_add(it, "txt", text.p, text.len);
 	}
 	str_release(&text);
+}
+
+/* The clip begins with the first of its targets, not with the frame that is shown then, which can be older. */
+int clip_listen(const struct clip_source *s, struct clip *c, struct err *e)
+{
+	double rate = (double)s->options->clip.sound.rate, begin = (double)c->frames[0]->f.start * 1e-9 + c->start;
+	int rc = 0;
+
+	c->sound = 0;
+	if (s->sound)
+		rc = sounder_ask(s->sound, &c->flac, &c->flac_bytes, &c->sound, llround(begin * rate),
+		                 sound_samples(&s->options->clip, s->options->fps), s->options->stop, e);
+	c->has_sound = c->flac != NULL;
+	return rc;
+}
+
+/* Move the sound into the sample. */
+static void sound_add(struct item *it, struct clip *c)
+{
+	if (c->flac)
+		item_own(it, "flac", c->flac, c->flac_bytes);
+	c->flac = NULL;
 }
 
 /* The frames of a clip after cropping and resizing. */
@@ -177,6 +202,7 @@ int clip_make(struct item *it, const struct clip_source *s, struct clip *c, stru
 			item_add(it, s->beside.m[i].ext, s->beside.m[i].data, s->beside.m[i].len);
 		caption_add(it, s, c);
 		array_add(it, frames, c->n);
+		sound_add(it, c);
 		rc = facts_add(it, s, c, &scores, e);
 	}
 	for (int i = 0; i < c->n; i++)

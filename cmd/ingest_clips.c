@@ -57,6 +57,8 @@ static void clip_clear(struct clip *c)
 	for (int i = 0; i < c->n; i++)
 		frame_drop(c->frames[i]);
 	c->n = 0;
+	mem_free(c->flac);
+	c->flac = NULL;
 }
 
 struct clipper *clipper_new(const struct job *j, const struct work_options *o, struct err *e)
@@ -93,6 +95,23 @@ void clipper_free(struct clipper *c)
 	scenes_free(c->scenes);
 	clip_source_release(&c->source);
 	mem_free(c);
+}
+
+int clipper_listen(struct clipper *c, const struct decoder *d, struct err *e)
+{
+	const struct work_options *o = c->source.options;
+	const struct sound_options *sound = &o->clip.sound;
+
+	if (!sound->rate || d->media < 0)
+		return 0;
+	c->source.sound = sounder_open(d->media, d->name, sound, &d->limits, o->budget->total ? sound_memory(sound, o->clip.frames, o->fps) : 0,
+	                               sound_samples(&o->clip, o->fps), e);
+	return c->source.sound ? 0 : -1;
+}
+
+const char *clipper_note(const struct clipper *c)
+{
+	return c->source.sound ? sounder_note(c->source.sound) : NULL;
 }
 
 const struct clip_tally *clipper_tally(const struct clipper *c)
@@ -320,7 +339,8 @@ static void make(void *arg)
 {
 	struct clipper *c = arg;
 
-	clip_make(&c->item, &c->source, &c->making, &c->make_error);
+	if (!c->make_error.code)
+		clip_make(&c->item, &c->source, &c->making, &c->make_error);
 }
 
 /* Start to make the clip that is ready. Its frames are not changed while it is made. */
@@ -332,6 +352,7 @@ static void making_start(struct clipper *c)
 	c->ready = swap;
 	c->is_making = 1;
 	c->item = (struct item){0};
+	clip_listen(&c->source, &c->making, &c->make_error);
 	if (c->source.options->alone)
 		ahead_start(&c->ahead, make, c);
 	else
@@ -345,6 +366,7 @@ static int making_end(struct clipper *c, struct item *it, struct err *e)
 	c->is_making = 0;
 	*it = c->item;
 	c->item = (struct item){0};
+	c->tally.silent += c->source.options->clip.sound.rate && !c->making.has_sound && !c->make_error.code;
 	clip_clear(&c->making);
 	if (!c->make_error.code)
 		return 1;

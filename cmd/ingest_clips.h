@@ -5,6 +5,7 @@
 
 #include "cmd/ingest.h"
 #include "data/letterbox.h"
+#include "cmd/ingest_sound.h"
 #include "data/cues.h"
 
 /* A decoded frame that clips may share. */
@@ -25,6 +26,10 @@ struct clip {
 	int width, height;     /* of a frame of the source, without its bars */
 	struct letterbox bars; /* of the frames so far; width 0: no cropping */
 	int x, y;              /* of the content */
+	double sound;          /* share of its time for which the film has sound */
+	uint8_t *flac;         /* its sound, owned, or NULL */
+	size_t flac_bytes;
+	int has_sound; /* its sample has a member of sound */
 };
 
 /* What belongs to all clips of a source. */
@@ -34,13 +39,18 @@ struct clip_source {
 	struct item beside; /* members from the files beside a video */
 	struct cues cues;   /* of its subtitles */
 	int has_cues;
+	struct sounder *sound; /* NULL: no sound */
 };
 
 /* Read the files beside the video; graphs have none. Release with clip_source_release, also after failure. */
 int clip_source_open(struct clip_source *s, const struct job *j, const struct work_options *o, struct err *e);
 void clip_source_release(struct clip_source *s);
 
-/* Crop, resize and score the frames of a clip, and make its sample. Runs in a thread of its own. */
+/* With --sound, ask for the sound of a clip's time. Runs in the thread that opened the source: the kernel ends a decoder with the thread that started
+ * it. */
+int clip_listen(const struct clip_source *s, struct clip *c, struct err *e);
+
+/* Crop, resize and score the frames of a clip, and make its sample, which takes over the sound. Runs in a thread of its own. */
 int clip_make(struct item *it, const struct clip_source *s, struct clip *c, struct err *e);
 
 #endif

@@ -1,10 +1,11 @@
 /* The decoder of ddm-ingest, a program of its own that alone links FFmpeg: decodes one file or renders a few graphs in a sandbox, and writes the
- * frames to standard output. ddm-ingest starts it; see cmd/ingest.h. */
+ * frames to standard output, or serves the sound of a file. ddm-ingest starts it; see cmd/ingest.h and cmd/ingest_sound.h. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/ingest.h"
+#include "cmd/ingest_sound.h"
 #include "core/mem.h"
 #include "file/fileio.h"
 
@@ -62,6 +63,23 @@ static int print_versions(void)
 	return 0;
 }
 
+/* ingest-decoder --serve-sound[-bare] RATE CHANNELS MEMORY MOST, see cmd/ingest_sound.h. Returns the exit status; -1 if the arguments are others. */
+static int main_sound(int argc, char **argv)
+{
+	struct err e = {0};
+	int64_t rate, channels, memory, most;
+	int bare = argc > 1 && !strcmp(argv[1], SOUND_BARE);
+
+	if (argc != 6 || (!bare && strcmp(argv[1], SOUND_SERVE)) || parse_i64(argv[2], SOUND_RATE_LEAST, SOUND_RATE_MOST, &rate) ||
+	    parse_i64(argv[3], 1, SOUND_CHANNELS_MOST, &channels) || parse_i64(argv[4], 0, INT64_MAX, &memory) ||
+	    parse_i64(argv[5], 1, (int64_t)SOUND_SECONDS_MOST * SOUND_RATE_MOST, &most))
+		return -1;
+	close_range(DECODER_MEDIA_FD + 1, ~0u, 0);
+	if (sandbox_enter((uint64_t)memory, bare, &e))
+		return sound_fail(&e);
+	return sound_serve((int)rate, (int)channels, most);
+}
+
 /* ingest-decoder --serve-frames[-bare] FRAMES FPS MAX_PIXELS MEMORY CLIPS GLIMPSES PLANES_SIZE [GRAPH ...], with the limits of struct decode_limits
  * and of sandbox_enter; PLANES_SIZE is `size` if `planes` is set, else 0; without graphs the file is on descriptor DECODER_MEDIA_FD.
  * ingest-decoder --versions prints those of FFmpeg's libraries. */
@@ -76,6 +94,8 @@ int main(int argc, char **argv)
 	mem_on_failure(out_of_memory);
 	if (argc == 2 && !strcmp(argv[1], DECODER_VERSIONS))
 		return print_versions();
+	if ((rc = main_sound(argc, argv)) >= 0)
+		return rc;
 	if (argc < GRAPHS_AT || (!bare && strcmp(argv[1], DECODER_SERVE)) || parse_i64(argv[2], 0, INT64_MAX, &l.frames) ||
 	    parse_f64(argv[3], 0, 1e6, &l.fps) || parse_i64(argv[4], 1, INT64_MAX, &l.max_pixels) || parse_i64(argv[5], 0, INT64_MAX, &memory) ||
 	    parse_i64(argv[6], 0, 1, &clips) || parse_i64(argv[7], 0, 1, &glimpses) || parse_i64(argv[8], 0, INT32_MAX, &l.size)) {

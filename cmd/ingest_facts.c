@@ -8,8 +8,8 @@
 #include "core/mem.h"
 #include "data/clipscores.h"
 
-/* A number with six significant digits: the later ones of a score say nothing. */
-static json_t *score(double v)
+/* The later digits of a score say nothing. */
+json_t *score_number(double v)
 {
 	char text[40];
 
@@ -19,17 +19,17 @@ static json_t *score(double v)
 
 void scores_put(json_t *facts, const struct clip_scores *s, int clip)
 {
-	json_object_set_new(facts, "sharp", score(s->sharp));
-	json_object_set_new(facts, "exposure", score(s->exposure));
-	json_object_set_new(facts, "contrast", score(s->contrast));
+	json_object_set_new(facts, "sharp", score_number(s->sharp));
+	json_object_set_new(facts, "exposure", score_number(s->exposure));
+	json_object_set_new(facts, "contrast", score_number(s->contrast));
 	if (!clip)
 		return;
-	json_object_set_new(facts, "black", score(s->black));
-	json_object_set_new(facts, "frozen", score(s->frozen));
-	json_object_set_new(facts, "motion", score(s->motion));
-	json_object_set_new(facts, "motion_x", score(s->motion_x));
-	json_object_set_new(facts, "motion_y", score(s->motion_y));
-	json_object_set_new(facts, "moving", score(s->moving));
+	json_object_set_new(facts, "black", score_number(s->black));
+	json_object_set_new(facts, "frozen", score_number(s->frozen));
+	json_object_set_new(facts, "motion", score_number(s->motion));
+	json_object_set_new(facts, "motion_x", score_number(s->motion_x));
+	json_object_set_new(facts, "motion_y", score_number(s->motion_y));
+	json_object_set_new(facts, "moving", score_number(s->moving));
 }
 
 int facts_merge(struct item *it, const json_t *facts, const char *origin, struct err *e)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cmd/ingest_run.h"
+#include "cmd/ingest_sound.h"
 #include "core/mem.h"
 #include "file/optionstamp.h"
 
@@ -44,6 +45,38 @@ static void put_scene(struct stamp *s, const char *key, const void *field)
 	text = str_new("%s%s%s", scene_names[r->detector], r->detector ? ":" : "", r->detector ? number : "");
 	stamp_text(s, key, text);
 	mem_free(text);
+}
+
+static const char *const sound_forms[] = {"RATE", "RATE:mono", "RATE:stereo", NULL};
+
+/* "RATE[:mono|:stereo]". */
+static int parse_sound(void *field, const char *label, const char *text, struct err *e)
+{
+	struct sound_options *o = field;
+	size_t n = strcspn(text, ":");
+	char *rate = mem_strndup(text, n);
+	int bad = parse_i64(rate, SOUND_RATE_LEAST, SOUND_RATE_MOST, &o->rate);
+
+	mem_free(rate);
+	o->channels = !strcmp(text + n, ":stereo") ? 2 : 1;
+	if (!bad && (!text[n] || o->channels == 2 || !strcmp(text + n, ":mono")))
+		return 0;
+	return err_set(e, ERR_USAGE, "%s \"%s\": RATE, RATE:mono or RATE:stereo, with a RATE from %d to %d", label, text, SOUND_RATE_LEAST,
+	               SOUND_RATE_MOST);
+}
+
+static void put_sound(struct stamp *s, const char *key, const void *field)
+{
+	const struct sound_options *o = field;
+	char *text = str_new("%lld:%s", (long long)o->rate, o->channels == 2 ? "stereo" : "mono");
+
+	stamp_text(s, key, text);
+	mem_free(text);
+}
+
+static int makes_sound(const void *request)
+{
+	return ((const struct ingest_request *)request)->sound.rate > 0;
 }
 
 static int makes_clips(const void *request)
@@ -96,6 +129,9 @@ const struct option ingest_options[] = {
      .counts = makes_clips},
     {"--crop", .type = OPTION_CHOICE, REQUEST(crop), .arg = "HOW", .choices = crops, .preset = "bars", .help = "cut black bars off videos", OF_CLIPS,
      .stamp = STAMP_ALWAYS, .key = "crop", .counts = makes_clips},
+    {"--sound", .type = OPTION_PARSED, REQUEST(sound), .arg = "RATE", .choices = sound_forms, .parse = parse_sound, .put = put_sound,
+     .help = "keep the sound of videos, as FLAC of RATE samples a second", .said = "mono, or RATE:stereo",
+     .when = {{USE_NEEDS, "--clips"}, {USE_INPUT, "a video"}}, .stamp = STAMP_ALWAYS, .key = "sound", .counts = makes_sound},
     OPTION_GROUP("Samples"),
     {"--classes", .type = OPTION_FLAG, REQUEST(classes), .help = "add .cls: the number of the first folder, or graph, in order", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
@@ -144,6 +180,18 @@ int64_t ingest_graph_frames(const struct ingest_request *r)
 	return r->clips ? r->clips : r->frames ? r->frames : GRAPH_FRAMES;
 }
 
+int ingest_check(const struct ingest_request *r, struct err *e)
+{
+	double seconds = r->sound.rate ? (double)r->clips / r->fps : 0;
+
+	if (r->seed > (uint64_t)1 << 53)
+		return err_set(e, ERR_USAGE, "--seed is at most 2^53");
+	if (r->sound.rate && (seconds > SOUND_SECONDS_MOST || seconds * (double)r->sound.rate < 1))
+		return err_set(e, ERR_USAGE, "--sound: clips of %g seconds; they may last from one sample of sound to %d seconds", seconds,
+		               SOUND_SECONDS_MOST);
+	return 0;
+}
+
 struct work_options ingest_work(const struct ingest_request *r)
 {
 	return (struct work_options){.size = r->size,
@@ -156,7 +204,7 @@ struct work_options ingest_work(const struct ingest_request *r)
 	                             .max_pixels = r->max_pixels,
 	                             .classes = r->classes,
 	                             .scores = r->scores,
-	                             .clip = {r->clips, r->stride ? r->stride : r->clips, r->scene, r->crop},
+	                             .clip = {r->clips, r->stride ? r->stride : r->clips, r->scene, r->crop, r->sound},
 	                             .bare = r->bare};
 }
 
@@ -167,7 +215,7 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list
 	json_t *graphs = json_array();
 	int media = 0;
 
-	optionstamp_put(s, tables, r, "size resize fps frames scores clips stride scene crop max dedup");
+	optionstamp_put(s, tables, r, "size resize fps frames scores clips stride scene crop sound max dedup");
 	for (size_t i = 0; i < l->n; i++) {
 		const struct job *j = &l->v[i];
 

@@ -143,6 +143,7 @@ static int planes_out(struct output *o, const AVFrame *f, struct frame_facts *fa
 	*facts = (struct frame_facts){facts->kind,
 	                              facts->item,
 	                              facts->index,
+	                              facts->start,
 	                              facts->time,
 	                              facts->length,
 	                              facts->first,
@@ -222,6 +223,7 @@ static int held_out(struct output *o, const struct clipgrid_shown *s, struct err
 {
 	struct frame_facts facts = {.kind = FRAME_PIXELS,
 	                            .index = o->decoded - 1,
+	                            .start = o->start,
 	                            .time = s->time,
 	                            .length = s->length,
 	                            .first = s->first,
@@ -281,6 +283,7 @@ int output_add(struct output *o, AVFrame *f, AVRational unit, int64_t start, str
 	if (f->width < 1 || f->height < 1 || (int64_t)f->width * f->height > o->limits->max_pixels)
 		return err_set(e, ERR_DATA, "a frame of %dx%d pixels, more than the limit of %lld", f->width, f->height,
 		               (long long)o->limits->max_pixels);
+	o->start = start > INT64_MAX / 4000 || start < -INT64_MAX / 4000 ? 0 : start * 1000;
 	facts.time = frame_time(f, unit, start);
 	facts.length = frame_length(f, unit);
 	if (o->limits->clips)

@@ -25,6 +25,7 @@ struct output {
 	int planes_of[3];        /* width, height and format of the frames that `planes` was made for */
 	uint64_t index, decoded; /* frames sent; frames added */
 	struct clipgrid grid;    /* for clips */
+	int64_t start;           /* the file's beginning, nanoseconds */
 	AVFrame *held;           /* for clips: the frame that waits for its end */
 };
 

@@ -5,6 +5,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/ingest_run.h"
+#include "cmd/ingest_sound.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/keyset.h"
@@ -13,8 +14,9 @@
 #include "file/standing.h"
 #include "file/tarfile.h"
 
-#define BATCH 32           /* jobs, or samples of tars, decoded at a time */
-#define STREAM_FRAMES 1000 /* graphs with more frames per instance are written frame by frame (job_stream) */
+#define BATCH 32                         /* jobs, or samples of tars, decoded at a time */
+#define VIDEO_LEAST ((uint64_t)64 << 20) /* bytes that a decoder of frames must have beside one of sound */
+#define STREAM_FRAMES 1000               /* graphs with more frames per instance are written frame by frame (job_stream) */
 
 static int interrupted(void)
 {
@@ -118,6 +120,7 @@ static void tally_take(struct sink *s, const struct job *j, const struct clip_ta
 	all->rests += t->rests;
 	all->rest_frames += t->rest_frames;
 	all->repeated += t->repeated;
+	all->silent += t->silent;
 	if (t->clips || failed || is_full(s))
 		return;
 	s->report->without++;
@@ -145,6 +148,8 @@ static int job_stream(struct sink *s, const struct job *j, struct err *e)
 	}
 	if (w.clips)
 		tally_take(s, j, clipper_tally(w.clips), why.code);
+	if (w.clips && clipper_note(w.clips))
+		cmd_warn("no sound: %s: %s", j->path, clipper_note(w.clips));
 	work_close(&w);
 	if (e->code)
 		return -1;
@@ -392,12 +397,28 @@ static int sink_commit(struct sink *s, const struct job_list *l, struct err *e)
 	return tar_finish(&s->tar, e) || outfile_commit(&s->file, e) ? -1 : 0;
 }
 
+/* Whether the decoder of sound leaves enough memory to that of frames. */
+static int sound_fits(const struct sink *s, struct err *e)
+{
+	const struct clip_options *o = &s->work.clip;
+	uint64_t need = o->sound.rate ? sound_memory(&o->sound, o->frames, s->work.fps) : 0;
+
+	if (!need || !s->budget.total || need + VIDEO_LEAST <= budget_process(s->budget.total))
+		return 0;
+	return err_set(e, ERR_USAGE, "--sound takes %llu MiB for clips of this length; --max-memory must be at least %llu MiB",
+	               (unsigned long long)(need >> 20), (unsigned long long)((need + VIDEO_LEAST) >> 19) + 1);
+}
+
 int ingest_run(const struct ingest_request *r, const struct job_list *l, struct pool *pool, struct ingest_report *report, struct err *e)
 {
 	struct sink s = {.r = r, .report = report, .work = ingest_work(r), .pool = pool};
 	int rc;
 
 	budget_init(&s.budget, r->memory, pool_threads(pool));
+	if (sound_fits(&s, e)) {
+		budget_release(&s.budget);
+		return -1;
+	}
 	s.work.budget = &s.budget;
 	s.work.stop = interrupted;
 	if (!r->quiet)

@@ -16,6 +16,7 @@ struct ingest_request {
 	int64_t stride;    /* from the beginning of a clip to that of the next, in frames of clips; 0: as long as a clip */
 	struct scene_rule scene;
 	int crop; /* index into the choices of --crop */
+	struct sound_options sound;
 	int scores;
 	int64_t frames;     /* most frames of a video or an instance of a graph; 0: all of a video, 30 of an instance */
 	int64_t seeds, max; /* seeds: instances of a graph; max: samples in all, 0: no limit */
@@ -32,6 +33,8 @@ struct ingest_request {
 extern const struct option ingest_options[];
 struct ingest_request ingest_defaults(void);
 
+/* Check what no single option can: ERR_USAGE. */
+int ingest_check(const struct ingest_request *r, struct err *e);
 /* Most frames of an instance of a graph. */
 int64_t ingest_graph_frames(const struct ingest_request *r);
 /* The options of decoding that a request implies, without `budget` and `stop`, which ingest_run sets. */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cmd/ingest.h"
+#include "cmd/ingest_sound.h"
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/openread.h"
@@ -138,6 +139,8 @@ static int file_open(struct decoder *d, const struct job *j, const struct work_o
 	struct decode_limits l = limits_for(o, frames, o->clip.frames && o->clip.scene.detector != SCENES_NONE);
 	int fd = open_seekable(j->path, e), rc;
 
+	if (l.clips && o->clip.sound.rate && o->budget->total)
+		l.set_aside = sound_memory(&o->clip.sound, o->clip.frames, o->fps);
 	if (fd < 0)
 		return -1;
 	rc = decoder_open_file(d, fd, j->path, &l, e);
@@ -187,7 +190,9 @@ int work_open(struct work *w, const struct job *j, const struct work_options *o,
 	*w = (struct work){.job = j, .options = *o};
 	if (o->clip.frames && !(w->clips = clipper_new(j, &w->options, e)))
 		return -1;
-	return j->graph ? graph_open(&w->decoder, j, o, e) : file_open(&w->decoder, j, o, o->frames, e);
+	if (j->graph)
+		return graph_open(&w->decoder, j, o, e);
+	return file_open(&w->decoder, j, o, o->frames, e) || (w->clips && clipper_listen(w->clips, &w->decoder, e)) ? -1 : 0;
 }
 
 void work_close(struct work *w)

@@ -5,6 +5,7 @@
 
 #include "core/seal.h"
 #include "file/fileio.h"
+#include "file/flac.h"
 #include "file/shardindex.h"
 #include "file/still.h"
 #include "file/tarfile.h"
@@ -75,6 +76,8 @@ enum kind kind_of_bytes(const void *data, size_t len)
 		return KIND_NPZ;
 	if (still_sniff(p, len) != STILL_UNKNOWN)
 		return KIND_STILL;
+	if (flac_sniff(p, len))
+		return KIND_FLAC;
 	if (is_shard(p, len))
 		return KIND_SHARD;
 	if (is_safetensors(p, len))

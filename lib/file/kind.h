@@ -18,6 +18,7 @@ enum kind {
 	KIND_TABLE,
 	KIND_JSON, /* an object, or one a line */
 	KIND_STILL,
+	KIND_FLAC,
 	KIND_MARKUP, /* an SVG or a page with a stamp; or anything else that ends in a seal */
 	/* Folders, by the names in them. */
 	KIND_SHARDS,     /* MANIFEST.tsv */

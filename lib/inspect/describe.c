@@ -29,6 +29,7 @@ static int describe_bytes(json_t *o, const struct facts_source *s, const struct 
 	    [KIND_TAR] = {"tar", facts_tar},
 	    [KIND_TABLE] = {"table", facts_table},
 	    [KIND_STILL] = {"picture", facts_still},
+	    [KIND_FLAC] = {"sound", facts_flac},
 	    [KIND_MARKUP] = {"drawing", facts_markup},
 	};
 	enum kind kind = kind_of_bytes(s->data, s->len);

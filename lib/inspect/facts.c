@@ -10,6 +10,7 @@
 #include "core/seal.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "file/flac.h"
 #include "file/notfinite.h"
 #include "file/npy.h"
 #include "file/safetensors.h"
@@ -20,6 +21,7 @@
 #include "file/torchfile.h"
 #include "file/tsv.h"
 #include "file/weightfile.h"
+#include "inspect/soundtally.h"
 
 static const size_t TABLE_MOST = (size_t)1 << 27; /* largest table read whole without --check */
 
@@ -237,6 +239,12 @@ int facts_npy(json_t *o, const struct facts_source *s, const struct facts_option
 	return sidecar_facts(o, s->path, e) || (f->check && s->path && stamp_sidecar_check(s->path, s->data, s->len, e)) ? -1 : 0;
 }
 
+int facts_flac(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	(void)f;
+	return sound_facts(o, s->data, s->len, s->name, e);
+}
+
 int facts_other(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
 {
 	return sidecar_facts(o, s->path, e) || (f->check && stamp_sidecar_check(s->path, s->data, s->len, e)) ? -1 : 0;
@@ -283,6 +291,8 @@ static int first_sample(json_t *o, struct shard *s, struct err *e)
 			facts_i64(v, "width", f.width);
 			facts_i64(v, "height", f.height);
 		}
+		if (flac_sniff(m->data, m->size))
+			sound_facts(v, m->data, m->size, m->ext, NULL);
 		json_array_append_new(list, v);
 	}
 	json_object_set_new(o, "first_sample", list);

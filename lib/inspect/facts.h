@@ -29,6 +29,7 @@ struct facts_options {
  *   arrays                                                  of .npz
  *   samples frames tar_bytes content first last ..          of a shard, and first_sample; with full keys
  *   columns rows clusters end                               of a table
+ *   rate channels bits seconds                              of a FLAC file, as its head says; its sound is not decoded
  *   format width height mode bits orientation upright ..    of a picture */
 int facts_safetensors(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_torch(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
@@ -36,6 +37,7 @@ int facts_npy(json_t *o, const struct facts_source *s, const struct facts_option
 int facts_npz(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_shard(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e); /* needs a path */
 int facts_table(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
+int facts_flac(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_still(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 
 int facts_markup(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e); /* SVG or HTML; the stamp needs a path */

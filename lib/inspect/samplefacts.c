@@ -26,6 +26,7 @@
 #include "file/still.h"
 #include "file/tarfile.h"
 #include "file/tarseal.h"
+#include "inspect/soundtally.h"
 
 enum { PICTURES_MOST = 4096, CLASSES_MOST = 1 << 20, CLASSES_SHOWN = 100, KINDS_MOST = 1000 };
 
@@ -40,8 +41,9 @@ struct tally {
 	char *first, *last;      /* keys of the first and last sample */
 	int64_t pictures;        /* number of pictures whose size was read */
 	int width[2], height[2]; /* smallest, largest */
-	int64_t *classes;        /* [cap] samples of each class */
-	int64_t cap, top;        /* top: 1 + the largest class */
+	struct soundtally sounds;
+	int64_t *classes; /* [cap] samples of each class */
+	int64_t cap, top; /* top: 1 + the largest class */
 	struct keyset keys;
 	struct notfinite wild; /* samples with a NaN or infinity in an array, each noted once */
 	int64_t wild_at;       /* number of the last such sample */
@@ -124,6 +126,15 @@ static int take_array(struct tally *t, const char *key, const struct tar_member 
 	return rc;
 }
 
+static int take_sound(struct tally *t, const char *key, const struct tar_member *m, struct err *e)
+{
+	char *name = str_new("%s: %s", t->where, key);
+	int rc = soundtally_add(&t->sounds, m->data, m->size, name, t->f->check ? e : NULL);
+
+	mem_free(name);
+	return t->f->check ? rc : 0;
+}
+
 static int take_member(struct tally *t, const struct tar_member *m, struct err *e)
 {
 	const char *key, *ext;
@@ -145,6 +156,7 @@ static int take_member(struct tally *t, const struct tar_member *m, struct err *
 	rc = still_sniff(m->data, m->size) != STILL_UNKNOWN || (t->f->check && entry_is_picture(ext)) ? take_picture(t, key, m, e)
 	     : !strcmp(ext, "cls")                                                                    ? take_class(t, key, m, e)
 	     : !strcmp(ext, "npy")                                                                    ? take_array(t, key, m, e)
+	     : !strcmp(ext, "flac")                                                                   ? take_sound(t, key, m, e)
 	                                                                                              : 0;
 	arena_release(&t->names);
 	if (!rc && t->repeated)
@@ -168,6 +180,7 @@ static void tally_facts(json_t *o, struct tally *t, int complete)
 	}
 	if (t->pictures == PICTURES_MOST && !t->f->check)
 		facts_i64(o, "sizes_of", t->pictures);
+	soundtally_facts(o, &t->sounds);
 	if (t->captions)
 		facts_i64(o, "captions", t->captions);
 	if (t->top)

@@ -7,6 +7,8 @@
 /* A tar, plain or compressed:
  *   samples members first last               members: number of files by extension
  *   size, or smallest and largest            [width, height], the extremes of each separately; sizes_of: only of this many first pictures
+ *   sound                                    rate channels seconds (all samples together) of the members .flac; a rate or number of channels that
+ *                                            differs from sample to sample is left out
  *   class_counts captions                    number of samples of each class, and of captions
  *   complete                                 false: only the beginning was read, and the numbers are of that part
  *   digest                                   with check and a path: the hash that stamps of later programs call "samples"

@@ -36,6 +36,7 @@ for o in "--fps 2" "--frames 2" "--duplicates" "--seeds 2"; do
 	# shellcheck disable=SC2086
 	told ddm-ingest "${o%% *}" ddm-ingest $o -o "x${o%% *}.tar" pics
 done
+told ddm-ingest --sound ddm-ingest --clips 2 --fps 2 --sound 16000 -o xsound.tar lavfi:testsrc2=size=16x16
 echo "a cat" >lines
 ddm-cluster -q -k 2 -o a.tsv pics || exit 1
 for o in "--prompt x" "--prompts lines" "--text-features x" "--negative-prompt x" "--negative-features x" "--text-encoder x"; do

@@ -91,6 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	    [KIND_TABLE] = facts_table,
 	    [KIND_JSON] = json_facts,
 	    [KIND_STILL] = facts_still,
+	    [KIND_FLAC] = facts_flac,
 	};
 	uint8_t *copy = table_hashed(data, len);
 	char *path = folder_path("file");

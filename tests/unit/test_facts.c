@@ -92,6 +92,8 @@ static void kinds_of_bytes(void **state)
 	    {"PK\1\2", 4, KIND_UNKNOWN},
 	    {"\x89PNG\r\n\x1a\n", 8, KIND_STILL},
 	    {"\xff\xd8\xff\xe0", 4, KIND_STILL},
+	    {"fLaC", 4, KIND_FLAC},
+	    {"fLa", 3, KIND_UNKNOWN},
 	    {"\2\0\0\0\0\0\0\0{}", 10, KIND_SAFETENSORS},
 	    {"\xff\xff\xff\xff\0\0\0\0{", 9, KIND_SAFETENSORS},
 	    {"\2\0\0\0\1\0\0\0{}", 10, KIND_UNKNOWN},
@@ -118,6 +120,44 @@ static void kinds_of_bytes(void **state)
 		uint8_t *exact = memcpy(mem_alloc(all[i].len), all[i].bytes, all[i].len);
 
 		assert_int_equal(kind_of_bytes(exact, all[i].len), all[i].kind);
+		mem_free(exact);
+	}
+}
+
+/* A head by hand: 44100 = 0x0ac44, 2 channels, 16 bits, 88200 = 0x015888 samples, packed as 0ac4 42f0 0001 5888. */
+static void heads_of_flac(void **state)
+{
+	static const uint8_t head[42] = {'f', 'L', 'a', 'C', 0x80, 0,    0,    34,   16,   0, 16, 0,    0,
+	                                 0,   0,   0,   0,   0,    0x0a, 0xc4, 0x42, 0xf0, 0, 1,  0x58, 0x88};
+	struct facts_options f = {0};
+	struct err e = {0};
+	struct {
+		int at, value; /* a byte that is changed */
+		size_t len;
+		int good;
+	} cases[] = {{0, 'f', 42, 1}, {4, 0, 42, 1},   {0, 'g', 42, 0}, {4, 0x81, 42, 0}, {7, 33, 42, 0},
+	             {5, 1, 42, 0},   {0, 'f', 41, 0}, {0, 'f', 4, 0},  {0, 'f', 0, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		uint8_t *exact = mem_alloc(cases[i].len);
+		struct facts_source s = {"x.flac", NULL, exact, cases[i].len};
+		json_t *o = json_object();
+
+		memcpy(exact, head, cases[i].len);
+		if (cases[i].len)
+			exact[cases[i].at] = (uint8_t)cases[i].value;
+		assert_int_equal(facts_flac(o, &s, &f, &e), cases[i].good ? 0 : -1);
+		if (cases[i].good) {
+			assert_int_equal(json_integer_value(json_object_get(o, "rate")), 44100);
+			assert_int_equal(json_integer_value(json_object_get(o, "channels")), 2);
+			assert_int_equal(json_integer_value(json_object_get(o, "bits")), 16);
+			assert_true(json_real_value(json_object_get(o, "seconds")) == 2.0);
+		} else {
+			assert_int_equal(e.code, ERR_DATA);
+			e = (struct err){0};
+		}
+		json_decref(o);
 		mem_free(exact);
 	}
 }
@@ -424,9 +464,9 @@ static void networks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(kinds_of_bytes), cmocka_unit_test(kinds_of_folders), cmocka_unit_test(finiteness), cmocka_unit_test(tensors),
-	    cmocka_unit_test(stamps),         cmocka_unit_test(tables),           cmocka_unit_test(json_kinds), cmocka_unit_test(logs),
-	    cmocka_unit_test(archives),       cmocka_unit_test(networks),
+	    cmocka_unit_test(kinds_of_bytes), cmocka_unit_test(heads_of_flac), cmocka_unit_test(kinds_of_folders), cmocka_unit_test(finiteness),
+	    cmocka_unit_test(tensors),        cmocka_unit_test(stamps),        cmocka_unit_test(tables),           cmocka_unit_test(json_kinds),
+	    cmocka_unit_test(logs),           cmocka_unit_test(archives),      cmocka_unit_test(networks),
 	};
 
 	return cmocka_run_group_tests_name("facts", tests, make_dir, remove_dir);

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "file/still.h"
 #include "data/flow.h"
+#include "file/still.h"
 
 enum {
 	MOTION_CELLS = 4,     /* the grid of places is MOTION_CELLS x MOTION_CELLS */

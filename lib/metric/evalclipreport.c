@@ -7,12 +7,12 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/str.h"
+#include "data/motionfeat.h"
 #include "metric/frechet.h"
 #include "metric/kd.h"
 #include "metric/memorised.h"
 #include "metric/moments.h"
 #include "metric/scores.h"
-#include "data/motionfeat.h"
 
 /* Movement must stand out from random exchanges of altered and unaltered clips in all but one of 200. The bound for content, which is equal in
  * expectation, is wide, because a false alarm would withhold a good number. */

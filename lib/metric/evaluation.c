@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/str.h"
+#include "data/motionfeat.h"
 #include "file/claim.h"
 #include "file/commit.h"
 #include "file/npy.h"
@@ -21,7 +22,6 @@
 #include "metric/evalreport.h"
 #include "metric/evalstats.h"
 #include "metric/evaluationimpl.h"
-#include "data/motionfeat.h"
 #include "metric/pixfeat.h"
 
 enum role { REFERENCE, SAMPLES, HELDOUT, TRAIN, ROLES };

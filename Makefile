@@ -439,7 +439,8 @@ INSTALL_SHARE = $(DESTDIR)$(DATADIR)/fetch-weights $(patsubst $(SRC)/share/%,$(D
 INSTALL_COMPLETION = $(foreach p,$(COMPLETION),$(call completion_place,$(p)))
 
 # The library for other programs: its headers but for those that only their own folder includes.
-PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,comm/halves.h tape/opdef.h tape/record.h diffusion/dopri5.h \
+PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,comm/halves.h file/blockcache.h file/command.h file/httpanswer.h \
+	file/httpfile.h file/httplane.h file/s3url.h tape/opdef.h tape/record.h diffusion/dopri5.h \
 	plot/plotinput.h train/buckets.h train/calibrate.h train/checkpointwriter.h train/muonupdate.h train/ranksum.h train/rankupdate.h \
 	train/rankwatch.h train/run.h train/shares.h train/state.h train/statehash.h train/step.h train/stepdetail.h train/tally.h \
 	train/update.h train/watchdog.h sample/output.h sample/prompts.h sample/reference.h sample/sampling.h sample/sink.h \

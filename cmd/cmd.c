@@ -15,6 +15,7 @@
 #include "cmd/clean.h"
 #include "cmd/complete.h"
 #include "cmd/mapfault.h"
+#include "cmd/remoteenv.h"
 #include "config.h"
 #include "core/interrupt.h"
 #include "core/mem.h"
@@ -146,7 +147,7 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 	letter = option_parse(p, argc, argv, &n, &given, warn_line, &e);
 	if (letter > 0)
 		answer(letter == 'V' ? str_new("%s %s\n%s\n", p->name, DDM_VERSION, DDM_BUILD) : option_help(p));
-	if (letter || operands_are_wrong(n, min, max, &e) || option_check(p, &given, argv + 1, n, &e))
+	if (letter || operands_are_wrong(n, min, max, &e) || option_check(p, &given, argv + 1, n, &e) || remoteenv_read(&e))
 		cmd_die(&e);
 	return n;
 }

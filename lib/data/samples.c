@@ -26,7 +26,7 @@ static void remember_passed(struct samples *s)
 	int64_t n = s->tar && !s->second ? tar_passed(s->tar, &first) : 0;
 
 	if (n)
-		str_printf(&s->passed, "%s%s: passed over: %s%s", s->passed.len ? "; " : "", s->unit[s->at].fd >= 0 ? "stdin" : s->unit[s->at].path,
+		str_printf(&s->passed, "%s%s: passed over: %s%s", s->passed.len ? "; " : "", s->unit[s->at].fd >= 0 ? "stdin" : s->unit[s->at].name,
 		           first, n > 3 ? " and more" : "");
 }
 
@@ -68,6 +68,7 @@ void samples_close(struct samples *s)
 		entries_release(&s->unit[i].files);
 		labels_free(s->unit[i].labels);
 		mem_free(s->unit[i].path);
+		mem_free(s->unit[i].name);
 	}
 	for (size_t i = 0; i < s->manifests; i++) {
 		manifest_release(s->manifest[i]);

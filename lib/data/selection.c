@@ -86,7 +86,7 @@ static int tell(const struct selecting *w, struct samples *s, const char *what, 
 	return 0;
 }
 
-/* A first pass for the digest of the samples and the names of their classes, unless a source is standard input. */
+/* A first pass for the digest of the samples and the names of their classes, unless a source can be read only once. */
 static int scan(struct selecting *w, struct err *e)
 {
 	struct samples *s;
@@ -94,7 +94,7 @@ static int scan(struct selecting *w, struct err *e)
 	int rc = -1;
 
 	for (int i = 0; i < w->r->nsources; i++)
-		if (!strcmp(w->r->sources[i], "-"))
+		if (samples_is_stream(w->r->sources[i]))
 			return 0;
 	s = open_samples(w, 1, e);
 	while (s && (rc = samples_next(s, &x, e)) > 0)

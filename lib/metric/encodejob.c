@@ -48,7 +48,7 @@ static struct samples *open_samples(struct encodejob *w, int silent, struct err 
 	return samples_open(w->o.source, w->o.sources, &so, e);
 }
 
-/* Compute the digest and the number of the samples in a pass over the sources, unless one of them is standard input. */
+/* Compute the digest and the number of the samples in a pass over the sources, unless one of them can be read only once. */
 static int scan(struct encodejob *w, struct err *e)
 {
 	struct samples *s;
@@ -56,7 +56,7 @@ static int scan(struct encodejob *w, struct err *e)
 	int rc = -1;
 
 	for (int i = 0; i < w->o.sources; i++)
-		if (!strcmp(w->o.source[i], "-"))
+		if (samples_is_stream(w->o.source[i]))
 			return 0;
 	s = open_samples(w, 1, e);
 	while (s && (rc = samples_next(s, &x, e)) > 0)

@@ -24,6 +24,7 @@ struct unet_config {
 	int64_t symmetric;            /* 1: downsampling pads all sides by 1; 0: only right and bottom */
 	int64_t cosines_first;        /* 1: the time embedding has its cosines before its sines */
 	int64_t linear;               /* with text: proj_in and proj_out are linear layers (1) or 1 x 1 convolutions (0) */
+	int64_t patch;                /* patches of patch x patch pixels are the pixels of the network, and their numbers its channels; 0: 1 */
 	double eps, frequency_shift;
 };
 _Static_assert(sizeof(struct unet_config) <= NET_OWN, "fits into struct net_config");
@@ -45,6 +46,11 @@ static int levels_of(const struct unet_config *u)
 	while (n < NET_INTS_MOST && u->width[n])
 		n++;
 	return n;
+}
+
+static int64_t patch_of(const struct unet_config *u)
+{
+	return u->patch ? u->patch : 1;
 }
 
 /* ---- recording ---- */
@@ -224,26 +230,45 @@ static struct tensor *middle(const struct unet *u, struct tensor *x)
 	return layer(u, &b, x, 1, last, 0);
 }
 
+/* Patches of p x p pixels: (B, C, S, S) to (B, S / p, S / p, p p C), and back. */
+static struct tensor *fold(struct tape *t, struct tensor *x, int64_t p)
+{
+	int64_t b = x->shape[0], c = x->shape[1], n = x->shape[2] / p, split[6] = {b, c, n, p, n, p}, folded[4] = {b, n, n, p * p * c};
+	static const int order[6] = {0, 2, 4, 3, 5, 1};
+
+	return op_reshape(t, op_copy(t, op_permute(t, op_reshape(t, x, 6, split), order)), 4, folded);
+}
+
+static struct tensor *unfold(struct tape *t, struct tensor *x, int64_t p)
+{
+	int64_t b = x->shape[0], n = x->shape[1], c = x->shape[3] / (p * p), split[6] = {b, n, n, p, p, c}, whole[4] = {b, c, n * p, n * p};
+	static const int order[6] = {0, 5, 1, 3, 2, 4};
+
+	return op_reshape(t, op_copy(t, op_permute(t, op_reshape(t, x, 6, split), order)), 4, whole);
+}
+
 /* Of a clip, all frames are the channels of one picture. */
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
 	struct unet u = {.l = {t, p, ""}, .net = c, .c = own(c), .text = in->text, .dropout = in->dropout};
 	int64_t frames = c->frames ? c->frames : 1, picture[4] = {in->x->shape[0], frames * c->channels, c->size, c->size};
 	int64_t clip[5] = {in->x->shape[0], frames, c->out_channels, c->size, c->size};
+	int64_t patch = patch_of(u.c), out = frames * c->out_channels * patch * patch;
 	int levels = levels_of(u.c);
 	struct tensor *x;
 
 	u.time = embed(&u, in);
 	x = c->frames ? op_reshape(t, in->x, 4, picture) : in->x;
-	x = push(&u, conv(&u.l, channels_last(t, x), "conv_in", (struct conv){.out = u.c->width[0], .kh = 3, .pad = around}));
+	x = push(&u, conv(&u.l, patch > 1 ? fold(t, x, patch) : channels_last(t, x), "conv_in",
+	                  (struct conv){.out = u.c->width[0], .kh = 3, .pad = around}));
 	for (int i = 0; i < levels; i++)
 		x = down(&u, x, i);
 	x = middle(&u, x);
 	for (int i = levels - 1; i >= 0; i--)
 		x = up(&u, x, i);
 	x = layer_groupnorm(&u.l, x, "conv_norm_out", u.c->groups, u.c->eps, SILU);
-	x = layer_conv(&u.l, x, "conv_out", &(struct conv){.out = frames * c->out_channels, .kh = 3, .pad = around});
-	x = channels_first(t, x);
+	x = layer_conv(&u.l, x, "conv_out", &(struct conv){.out = out, .kh = 3, .pad = around});
+	x = patch > 1 ? unfold(t, x, patch) : channels_first(t, x);
 	return c->frames ? op_reshape(t, x, 5, clip) : x;
 }
 
@@ -257,9 +282,9 @@ static int check(const struct net_config *c, struct err *e)
 	if (!levels || u->layers < 1 || u->layers > 16 || u->groups < 1)
 		return err_set(e, ERR_USAGE, "a U-Net of %d levels of %lld layers, norms of %lld groups", levels, (long long)u->layers,
 		               (long long)u->groups);
-	if (c->size % (1 << (levels - 1)))
-		return err_set(e, ERR_USAGE, "a U-Net of %d levels halves the size %d times, and %lld is not a multiple of %d", levels, levels - 1,
-		               (long long)c->size, 1 << (levels - 1));
+	if (c->size % (patch_of(u) << (levels - 1)))
+		return err_set(e, ERR_USAGE, "a U-Net of %d levels halves the size %d times, and %lld is not a multiple of %lld%s", levels,
+		               levels - 1, (long long)c->size, (long long)(patch_of(u) << (levels - 1)), u->patch > 1 ? ", with its patches" : "");
 	for (int i = 0; i < levels; i++) {
 		int64_t w = u->width[i], heads = net_reads(c, NET_IN_TEXT) ? u->heads[i] : u->head ? w / u->head : 1;
 
@@ -278,6 +303,7 @@ static int check(const struct net_config *c, struct err *e)
 #define FIELDS \
 	{"block_out_channels", NULL, "widths", NET_INTS, OWN(width), 0, 1, 65536, NET_REQUIRED}, \
 	    {"layers_per_block", NULL, "layers", NET_INT, OWN(layers), 2, 1, 16, NET_ALWAYS}, \
+	    {"patch_size", NULL, "patch", NET_INT, OWN(patch), 0, 0, 64, 0}, \
 	    {"middle_attention", NULL, NULL, NET_INT, OWN(middle), 1, 0, 1, NET_UNWRITTEN}, \
 	    {"cosines_first", NULL, NULL, NET_INT, OWN(cosines_first), 1, 0, 1, NET_UNWRITTEN}, \
 	    {"attention_levels", NULL, "attention", NET_INT, OWN(attention), 0, 0, (1 << NET_INTS_MOST) - 1, NET_UNWRITTEN}, \
@@ -522,6 +548,7 @@ static int apply(struct net_config *c, const char *text)
 	u->attention = sizes[i].attention;
 	u->groups = 32;
 	u->head = 32;
+	u->patch = 0;
 	return 1;
 }
 

@@ -226,7 +226,7 @@ const struct option train_common_options[] = {
              "sd3-SIZE/P, flux-SIZE/P, vdit-SIZE/TxP for clips, or the U-Nets unet-SIZE, unet-text-SIZE, SIZE nano micro mini s b l",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--hidden", .type = OPTION_INT, REQUEST(shape.hidden), .lo = 4, .hi = 65536, .arg = "H",
-     .help = "width, instead of the preset's; a U-Net has none of these four", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+     .help = "width, instead of the preset's; a U-Net has only the last of these four", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--depth", .type = OPTION_INT, REQUEST(shape.depth), .lo = 1, .hi = 1000, .arg = "L", .help = "number of blocks, instead of the preset's",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--heads", .type = OPTION_INT, REQUEST(shape.heads), .lo = 1, .hi = 1024, .arg = "A", .help = "attention heads, instead of the preset's",

@@ -213,6 +213,39 @@ static void run(const struct net_config *c, const float *x, float *out)
 	mem_free(values);
 }
 
+/* With patches of 2 x 2 a U-Net computes as one of half the size whose channels are the numbers of a patch. */
+static void unet_patches(void **state)
+{
+	enum { F = 2, C = 2, S = 16, N = F * C * S * S, H = S / 2 };
+	struct net_config clip = config("unet-nano", F, S, C), folded = config("unet-nano", 0, H, 4 * F * C);
+	float x[N], y[N], out[N], want[N];
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(net_shape_set(&clip, "patch", 2, &e), 0);
+	assert_int_equal(net_check(&clip, &e), 0);
+	assert_int_equal(count(&clip), count(&folded));
+	for (int i = 0; i < N; i++)
+		x[i] = (float)((i * 37 + 11) % 101) / 50 - 1;
+	run(&clip, x, out);
+	for (int pass = 0; pass < 2; pass++) {
+		for (int i = 0; i < F * C * S * S; i++) {
+			int c = i / (S * S), v = i / S % S, u = i % S, at = (((v % 2) * 2 + u % 2) * F * C + c) * H * H + v / 2 * H + u / 2;
+
+			if (pass)
+				want[i] = y[at];
+			else
+				y[at] = x[i];
+		}
+		if (!pass)
+			run(&folded, memcpy(want, y, sizeof y), y);
+	}
+	assert_memory_equal(out, want, sizeof out);
+	clip.size = 20; /* 10 patches, which two levels of the U-Net halve to 5 and not further */
+	assert_int_equal(net_check(&clip, &e), -1);
+	assert_non_null(strstr(e.msg, "20 is not a multiple of 8, with its patches"));
+}
+
 /* A change of one pixel of frame 1: with one block, which attends within frames, only frame 1 of the output changes; with two, the second of which
  * attends across frames, all do. */
 static void sees_across_frames(void **state)
@@ -241,7 +274,7 @@ static void sees_across_frames(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(wan_counts),      cmocka_unit_test(small_counts), cmocka_unit_test(unet_folds),
+	    cmocka_unit_test(wan_counts),      cmocka_unit_test(small_counts), cmocka_unit_test(unet_folds),         cmocka_unit_test(unet_patches),
 	    cmocka_unit_test(frames_are_free), cmocka_unit_test(refused),      cmocka_unit_test(sees_across_frames),
 	};
 

@@ -12,13 +12,14 @@
 #include "core/str.h"
 #include "data/samples.h"
 #include "file/fileio.h"
+#include "metric/clipembed.h"
 #include "metric/clipframes.h"
 #include "metric/evalpictures.h"
 #include "metric/evalstats.h"
 #include "data/motionfeat.h"
 #include "metric/warperror.h"
 
-enum { BATCH = 32, BATCH_BYTES = 64 << 20, DRAWS_MAX = CLIP_DRAWS, CONTENTS = ALTERED_SLOW, THUMB_SIDE = 16, EMBEDDED = 64 /* frames at a time */ };
+enum { BATCH = 32, BATCH_BYTES = 64 << 20, DRAWS_MAX = CLIP_DRAWS, CONTENTS = ALTERED_SLOW, THUMB_SIDE = 16 };
 
 /* A clip of the batch. */
 struct item {
@@ -309,55 +310,19 @@ static int content_measure(struct intake *t, struct err *e)
 	return 0;
 }
 
-/* Add x (d), scaled to unit length, to sum (d). */
-static int unit_add(double *sum, const float *x, int d)
-{
-	double length = 0;
-
-	for (int k = 0; k < d; k++)
-		length += (double)x[k] * x[k];
-	length = sqrt(length);
-	for (int k = 0; k < d && length > 0; k++)
-		sum[k] += x[k] / length;
-	return length > 0 ? 0 : -1;
-}
-
-/* The mean direction of the features of all frames of a clip. x: room for EMBEDDED rows, sum: for one. */
-static int clip_embed(float *out, struct intake *t, const struct item *m, float *x, double *sum, struct err *e)
-{
-	struct extractor *extractor = t->o->set->extractor;
-	int d = t->s->recipe.dims, frames = m->clip.frames;
-	float *taps[TAPS] = {x};
-
-	memset(sum, 0, (size_t)d * sizeof *sum);
-	for (int at = 0, n; at < frames; at += n) {
-		n = frames - at < EMBEDDED ? frames - at : EMBEDDED;
-		if (extractor->run(extractor, t->o->set->pool, taps, m->clip.frame + at, n, e))
-			return -1;
-		for (int i = 0; i < n; i++)
-			if (unit_add(sum, x + i * d, d))
-				return err_set(e, ERR_DATA, "\"%s\": the %s features of frame %d are all 0", m->key, extractor->name, at + i);
-	}
-	for (int k = 0; k < d; k++)
-		out[k] = (float)(sum[k] / frames);
-	return 0;
-}
-
 static int embedding_measure(struct intake *t, struct err *e)
 {
-	size_t d = (size_t)t->s->recipe.dims;
-	float *x = mem_try(EMBEDDED * d, sizeof *x, "features of frames", e);
-	double *sum = mem_alloc(d * sizeof *sum);
-	int rc = x ? 0 : -1;
+	int64_t d = t->s->recipe.dims;
 
-	for (int i = 0; i < t->n && !rc; i++) {
-		rc = clip_embed(t->c->embedding + (t->s->n + i) * (int64_t)d, t, &t->item[i], x, sum, e);
-		if (!rc && progress_tell(t->o->set->progress, "clips measured", t->s->n + i, t->expected))
-			rc = err_set(e, ERR_AGAIN, "interrupted");
+	for (int i = 0; i < t->n; i++) {
+		const struct item *m = &t->item[i];
+
+		if (clip_embed(t->c->embedding + (t->s->n + i) * d, t->o->set->extractor, t->o->set->pool, m->clip.frame, m->clip.frames, m->key, e))
+			return -1;
+		if (progress_tell(t->o->set->progress, "clips measured", t->s->n + i, t->expected))
+			return err_set(e, ERR_AGAIN, "interrupted");
 	}
-	mem_free(x);
-	mem_free(sum);
-	return rc;
+	return 0;
 }
 
 struct video_job {

@@ -87,6 +87,10 @@ int main(int argc, char **argv)
 	jo = (struct job_options){request.nul_list, request.skip_bad, request.seed, request.seeds, ingest_graph_frames(&request), request.clips > 0};
 	if (request.seed > (uint64_t)1 << 53)
 		err_set(&e, ERR_USAGE, "--seed is at most 2^53");
+	if ((request.scene.detector == SCENES_TRANSNET) != (request.transnet != NULL))
+		err_set(&e, ERR_USAGE,
+		        request.transnet ? "--transnet does nothing without --scene transnet"
+		                         : "--scene transnet needs its weights: --transnet FILE");
 	if (!e.code)
 		cmd_binary(request.out, "-o FILE.tar or a pipe", &e);
 	cmd_catch_signals();

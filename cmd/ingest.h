@@ -13,6 +13,7 @@
 #include "core/pool.h"
 #include "core/str.h"
 #include "data/scenes.h"
+#include "data/shotnet.h"
 #include "file/nametable.h"
 #include "file/still.h"
 
@@ -36,11 +37,14 @@ enum media_kind media_sniff(const uint8_t *data, size_t len);
 /* 1 if the name ends like that of a picture or video. Such a file in a folder is bad if its content is neither. */
 int media_named(const char *path);
 
+/* Frames scaled down: none; for the detectors of data/scenes.h; for TransNet V2 (data/shotnet.h), turned as the video is shown. */
+enum glimpses { GLIMPSES_NONE, GLIMPSES_SCENES, GLIMPSES_TRANSNET };
+
 struct decode_limits {
 	int64_t frames;     /* most frames of one file or graph; for clips: most targets; 0: no limit */
 	double fps;         /* frames per second taken from a video; 0: all. For clips: targets per second */
 	int clips;          /* 1: send the frames that are shown at the targets of data/clipgrid.h */
-	int glimpses;       /* 1: for clips, send each frame scaled down for the detector of scenes (data/scenes.h) too */
+	int glimpses;       /* enum glimpses: for clips, how each frame is sent scaled down, too */
 	int64_t max_pixels; /* most pixels of a frame */
 	double timeout;     /* seconds without a frame after which the decoder is killed; 0: wait */
 	uint64_t set_aside; /* bytes of the process's share that are left to the decoder of sound */
@@ -238,6 +242,7 @@ struct clip_options {
 	struct scene_rule scene; /* detector SCENES_NONE: a video is one shot */
 	int crop;                /* 1: without black bars */
 	struct sound_options sound;
+	struct transnet *net; /* for the detector SCENES_TRANSNET; borrowed */
 };
 
 /* What became of the shots of one or several sources. */

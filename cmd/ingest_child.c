@@ -126,7 +126,7 @@ static int start(struct decoder *d, struct err *e)
 	argv[4] = str_new("%lld", (long long)d->limits.max_pixels);
 	argv[5] = str_new("%lld", d->granted ? (long long)(budget_process(d->granted) - d->limits.set_aside) : 0);
 	argv[6] = mem_strdup(d->limits.clips ? "1" : "0");
-	argv[7] = mem_strdup(d->limits.glimpses ? "1" : "0");
+	argv[7] = str_new("%d", d->limits.glimpses);
 	argv[8] = str_new("%lld", d->limits.planes ? (long long)d->limits.size : 0);
 	for (size_t i = 0; i < n; i++)
 		argv[9 + i] = d->graphs[i];
@@ -285,9 +285,13 @@ static int planes_are_sane(const struct decoder *d, const struct frame_facts *f)
 static int frame_is_sane(const struct decoder *d, const struct frame_head *h)
 {
 	const struct frame_facts *f = &h->facts;
+	int fixed = f->kind == FRAME_GLIMPSE && d->limits.glimpses == GLIMPSES_TRANSNET; /* may be larger than the frames of a small video */
 
+	if (fixed && (f->width != TRANSNET_WIDTH || f->height != TRANSNET_HEIGHT))
+		return 0;
 	return f->width >= 1 && f->height >= 1 && f->width <= INT32_MAX && f->height <= INT32_MAX &&
-	       (int64_t)f->width * f->height <= d->limits.max_pixels && planes_are_sane(d, f) && h->size == frame_size(f) && facts_are_sane(d, f);
+	       (fixed || (int64_t)f->width * f->height <= d->limits.max_pixels) && planes_are_sane(d, f) && h->size == frame_size(f) &&
+	       facts_are_sane(d, f);
 }
 
 /* Expect what comes after this frame. */

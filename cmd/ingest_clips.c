@@ -6,17 +6,16 @@
 #include "core/mem.h"
 #include "data/scenes.h"
 
-enum { JUMPS = 8 /* jumps that are known before their frame is placed; the detector looks ahead by two frames */, QUEUE = 8 };
-
 struct clipper {
 	struct clip_source source;
-	struct scenes *scenes; /* NULL: no detection */
-	int64_t settled;       /* it is known which frames below this one are jumps */
-	int64_t jumps[JUMPS];
-	int njumps;
+	struct scenes *scenes; /* this or the next detects scenes; both NULL: no detection */
+	struct shotnet *shotnet;
+	int64_t settled; /* it is known which frames below this one are jumps */
+	int64_t *jumps;  /* [njumps]: jumps that are known before their frame is placed */
+	int njumps, jumps_room;
 
-	struct clip_frame *queue[QUEUE]; /* frames that are not placed yet, because it is not known whether a jump comes before them */
-	int queued;
+	struct clip_frame **queue; /* [queued]: frames that are not placed yet, because it is not known whether a jump comes before them */
+	int queued, queue_room;
 	uint64_t placed;  /* targets of queue[0] that are placed */
 	int ended;        /* no more frames come */
 	struct err error; /* with which the decoder ended */
@@ -69,7 +68,9 @@ struct clipper *clipper_new(const struct job *j, const struct work_options *o, s
 	c->run.frames = mem_zalloc(n, sizeof *c->run.frames);
 	c->ready.frames = mem_zalloc(n, sizeof *c->ready.frames);
 	c->making.frames = mem_zalloc(n, sizeof *c->making.frames);
-	if (o->clip.scene.detector != SCENES_NONE && !j->graph)
+	if (o->clip.scene.detector == SCENES_TRANSNET && !j->graph)
+		c->shotnet = shotnet_new(o->clip.net, o->clip.scene.threshold);
+	else if (o->clip.scene.detector != SCENES_NONE && !j->graph)
 		c->scenes = scenes_new(&o->clip.scene);
 	if (clip_source_open(&c->source, j, o, e)) {
 		clipper_free(c);
@@ -92,7 +93,10 @@ void clipper_free(struct clipper *c)
 	mem_free(c->making.frames);
 	for (int i = 0; i < c->queued; i++)
 		frame_drop(c->queue[i]);
+	mem_free(c->queue);
+	mem_free(c->jumps);
 	scenes_free(c->scenes);
+	shotnet_free(c->shotnet);
 	clip_source_release(&c->source);
 	mem_free(c);
 }
@@ -228,7 +232,7 @@ static int target_place(struct clipper *c, struct clip_frame *f)
 /* Place frames whose jumps are known until a clip is complete: 1; 0 if more frames are needed. */
 static int frames_place(struct clipper *c)
 {
-	while (c->queued && (!c->scenes || (int64_t)c->queue[0]->f.index < c->settled || c->ended)) {
+	while (c->queued && ((!c->scenes && !c->shotnet) || (int64_t)c->queue[0]->f.index < c->settled || c->ended)) {
 		struct clip_frame *f = c->queue[0];
 
 		if (!c->placed)
@@ -249,11 +253,37 @@ static void found_take(struct clipper *c, const struct scene_found *found)
 {
 	c->settled = found->settled;
 	c->tally.cuts += found->cut >= 0;
-	if (found->jump >= 0) {
-		if (c->njumps == JUMPS) /* no frame was sent between them, so one says as much as two */
-			c->njumps--;
-		c->jumps[c->njumps++] = found->jump;
+	if (found->jump < 0)
+		return;
+	if (c->njumps == c->jumps_room)
+		c->jumps = mem_resize(c->jumps, (size_t)(c->jumps_room = 2 * c->jumps_room + 8), sizeof *c->jumps);
+	c->jumps[c->njumps++] = found->jump;
+}
+
+/* What the network says of the frames that it has decided about. */
+static void shots_take(struct clipper *c)
+{
+	struct scene_found found;
+
+	while (shotnet_next(c->shotnet, &found))
+		found_take(c, &found);
+}
+
+/* Give a frame scaled down to the detector. */
+static int glimpse_take(struct clipper *c, const struct picture *p, struct err *e)
+{
+	struct scene_found found;
+
+	if (c->scenes) {
+		if (scenes_add(c->scenes, p, &found, e))
+			return -1;
+		found_take(c, &found);
+		return 0;
 	}
+	if (shotnet_add(c->shotnet, p->pixels, e)) /* decoder_next checks its size */
+		return -1;
+	shots_take(c);
+	return 0;
 }
 
 /* Bytes of the frames of a clip, with those that are looked ahead at. */
@@ -262,18 +292,19 @@ static uint64_t clip_bytes(const struct clipper *c, const struct picture *p)
 	return (uint64_t)p->width * (uint64_t)p->height * (uint64_t)p->channels * (uint64_t)(c->source.options->clip.frames + 4);
 }
 
-/* Refuse frames of which a clip would not fit into the memory for frames. */
+/* Refuse frames of which a clip would not fit into the memory for frames, with those that wait until the network has decided about them. */
 static int room_check(const struct clipper *c, const struct picture *p, const struct frame_facts *f, struct err *e)
 {
 	const struct budget *b = c->source.options->budget;
-	uint64_t need = clip_bytes(c, p), most = budget_frame(b->total);
+	uint64_t frames = (uint64_t)c->source.options->clip.frames, waiting = c->shotnet ? (uint64_t)c->queued : 0;
+	uint64_t need = clip_bytes(c, p) / (frames + 4) * (frames + 4 + waiting), most = budget_frame(b->total);
 
 	if (!b->total || need <= most)
 		return 0;
 	return err_set(e, ERR_DATA,
-	               "%s: %lld frames of %dx%d pixels take %llu MiB, more than %llu MiB, a quarter of --max-memory; "
+	               "%s: %llu frames of %dx%d pixels take %llu MiB, more than %llu MiB, a quarter of --max-memory; "
 	               "raise it, or give fewer --clips%s",
-	               c->source.job->path ? c->source.job->path : c->source.job->name, (long long)c->source.options->clip.frames, (int)f->width,
+	               c->source.job->path ? c->source.job->path : c->source.job->name, (unsigned long long)(frames + waiting), (int)f->width,
 	               (int)f->height, (unsigned long long)(need >> 20), (unsigned long long)(most >> 20),
 	               is_cropped(c) ? ", or --size with --crop none, which needs room for resized frames only" : "");
 }
@@ -284,12 +315,9 @@ static int frame_take(struct clipper *c, struct picture *p, const struct frame_f
 	struct clip_frame *f;
 
 	if (facts->kind == FRAME_GLIMPSE) {
-		struct scene_found found;
-		int rc = scenes_add(c->scenes, p, &found, e);
+		int rc = glimpse_take(c, p, e);
 
 		picture_release(p);
-		if (!rc)
-			found_take(c, &found);
 		return rc;
 	}
 	if ((!is_cropped(c) && frame_fit(p, p, facts, 0, 0, (int)facts->width, (int)facts->height, c->source.options, e)) ||
@@ -301,6 +329,8 @@ static int frame_take(struct clipper *c, struct picture *p, const struct frame_f
 	f->p = *p;
 	f->f = *facts;
 	f->users = 1;
+	if (c->queued == c->queue_room)
+		c->queue = mem_resize(c->queue, (size_t)(c->queue_room = 2 * c->queue_room + 8), sizeof(struct clip_frame *));
 	c->queue[c->queued++] = f; /* the decoder sends the frame before the glimpse of the next one, so `settled` moves on */
 	return 0;
 }
@@ -309,9 +339,12 @@ static int frame_take(struct clipper *c, struct picture *p, const struct frame_f
 static void input_end(struct clipper *c)
 {
 	struct scene_found found;
+	int rc;
 
 	while (c->scenes && scenes_end(c->scenes, &found))
 		found_take(c, &found);
+	while (c->shotnet && (rc = shotnet_end(c->shotnet, &c->error)) > 0)
+		shots_take(c);
 	c->ended = 1;
 }
 

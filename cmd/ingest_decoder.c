@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 		return rc;
 	if (argc < GRAPHS_AT || (!bare && strcmp(argv[1], DECODER_SERVE)) || parse_i64(argv[2], 0, INT64_MAX, &l.frames) ||
 	    parse_f64(argv[3], 0, 1e6, &l.fps) || parse_i64(argv[4], 1, INT64_MAX, &l.max_pixels) || parse_i64(argv[5], 0, INT64_MAX, &memory) ||
-	    parse_i64(argv[6], 0, 1, &clips) || parse_i64(argv[7], 0, 1, &glimpses) || parse_i64(argv[8], 0, INT32_MAX, &l.size)) {
+	    parse_i64(argv[6], 0, 1, &clips) || parse_i64(argv[7], 0, GLIMPSES_TRANSNET, &glimpses) || parse_i64(argv[8], 0, INT32_MAX, &l.size)) {
 		fputs(DECODER_NAME ": a part of ddm-ingest(1), which starts it\n", stderr);
 		return ERR_USAGE;
 	}

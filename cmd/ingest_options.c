@@ -16,11 +16,12 @@ static const char *const dedups[] = {"none", "exact", NULL};
 static const char *const resizes[] = {"lanczos", "bicubic", "hamming", "bilinear", "box", "adm", NULL};
 
 static const char *const crops[] = {"none", "bars", NULL};
-static const char *const scene_names[] = {[SCENES_NONE] = "none", [SCENES_CONTENT] = "content", [SCENES_ADAPTIVE] = "adaptive", NULL};
+static const char *const scene_names[] = {
+    [SCENES_NONE] = "none", [SCENES_CONTENT] = "content", [SCENES_ADAPTIVE] = "adaptive", [SCENES_TRANSNET] = "transnet", NULL};
 
-static const char *const scene_forms[] = {"content[:T]", "adaptive[:T]", "none", NULL};
+static const char *const scene_forms[] = {"content[:T]", "adaptive[:T]", "transnet[:T]", "none", NULL};
 
-/* "content[:T]", "adaptive[:T]" or "none". */
+/* "content[:T]", "adaptive[:T]", "transnet[:T]" or "none". */
 static int parse_scene(void *field, const char *label, const char *text, struct err *e)
 {
 	struct scene_rule *r = field;
@@ -29,10 +30,13 @@ static int parse_scene(void *field, const char *label, const char *text, struct 
 	for (int i = 0; scene_names[i]; i++)
 		if (strlen(scene_names[i]) == n && !strncmp(scene_names[i], text, n)) {
 			*r = (struct scene_rule){(enum scene_detector)i, scene_threshold((enum scene_detector)i), SCENE_LENGTH};
-			if (!text[n] || (i != SCENES_NONE && !parse_f64(text + n + 1, 1e-3, 255, &r->threshold)))
+			if (!text[n] || (i != SCENES_NONE && !parse_f64(text + n + 1, 1e-3, i == SCENES_TRANSNET ? .999 : 255, &r->threshold)))
 				return 0;
 		}
-	return err_set(e, ERR_USAGE, "%s \"%s\": content, content:T, adaptive, adaptive:T or none, with T from 0.001 to 255", label, text);
+	return err_set(
+	    e, ERR_USAGE,
+	    "%s \"%s\": content, content:T, adaptive, adaptive:T or none, with T from 0.001 to 255, or transnet, transnet:T, with T to 0.999", label,
+	    text);
 }
 
 static void put_scene(struct stamp *s, const char *key, const void *field)
@@ -127,6 +131,8 @@ const struct option ingest_options[] = {
     {"--scene", .type = OPTION_PARSED, REQUEST(scene), .arg = "HOW", .choices = scene_forms, .parse = parse_scene, .put = put_scene,
      .preset = "content", .help = "how cuts are found, which no clip crosses", OF_CLIPS, .stamp = STAMP_ALWAYS, .key = "scene",
      .counts = makes_clips},
+    {"--transnet", .type = OPTION_TEXT, REQUEST(transnet), .arg = "FILE", .help = "weights of TransNet V2, for --scene transnet",
+     .when = {{USE_NEEDS, "--scene"}}, .stamp = STAMP_OTHERWISE},
     {"--crop", .type = OPTION_CHOICE, REQUEST(crop), .arg = "HOW", .choices = crops, .preset = "bars", .help = "cut black bars off videos", OF_CLIPS,
      .stamp = STAMP_ALWAYS, .key = "crop", .counts = makes_clips},
     {"--sound", .type = OPTION_PARSED, REQUEST(sound), .arg = "RATE", .choices = sound_forms, .parse = parse_sound, .put = put_sound,
@@ -189,6 +195,10 @@ int ingest_check(const struct ingest_request *r, struct err *e)
 	if (r->sound.rate && (seconds > SOUND_SECONDS_MOST || seconds * (double)r->sound.rate < 1))
 		return err_set(e, ERR_USAGE, "--sound: clips of %g seconds; they may last from one sample of sound to %d seconds", seconds,
 		               SOUND_SECONDS_MOST);
+	if ((r->scene.detector == SCENES_TRANSNET) != (r->transnet != NULL))
+		return err_set(e, ERR_USAGE, "%s",
+		               r->transnet ? "--transnet does nothing without --scene transnet"
+		                           : "--scene transnet needs its weights: --transnet FILE");
 	return 0;
 }
 
@@ -204,11 +214,11 @@ struct work_options ingest_work(const struct ingest_request *r)
 	                             .max_pixels = r->max_pixels,
 	                             .classes = r->classes,
 	                             .scores = r->scores,
-	                             .clip = {r->clips, r->stride ? r->stride : r->clips, r->scene, r->crop, r->sound},
+	                             .clip = {r->clips, r->stride ? r->stride : r->clips, r->scene, r->crop, r->sound, NULL},
 	                             .bare = r->bare};
 }
 
-struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list *l, json_t *names, struct err *e)
+struct stamp *ingest_stamp(const struct ingest_request *r, const char *transnet, const struct job_list *l, json_t *names, struct err *e)
 {
 	static const struct option *const tables[] = {ingest_options, NULL};
 	struct stamp *s = stamp_new("ddm-ingest");
@@ -231,6 +241,8 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list
 	json_decref(graphs);
 	if (names)
 		stamp_json(s, "class_names", names);
+	if (*transnet)
+		stamp_input(s, "transnet", transnet);
 	if (media) {
 		struct str versions = {0};
 

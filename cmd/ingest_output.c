@@ -14,6 +14,9 @@
  * cost a quarter of the decoding, make the scores of noisy videos smaller than its thresholds are meant for. */
 #define SMALL_FLAGS (SWS_POINT | SWS_ACCURATE_RND | SWS_BITEXACT)
 
+/* The PyTorch version of TransNet V2 has the program ffmpeg scale frames, whose default this is. */
+#define TRANSNET_FLAGS (SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_BITEXACT)
+
 #if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(57, 30, 100)
 #define FRAME_DURATION(f) ((f)->duration)
 #else
@@ -105,16 +108,16 @@ static int convert(struct SwsContext *s, uint8_t *rgb, int width, int height, co
 	return 0;
 }
 
-/* rotated = rgb turned by quarter_turns. */
-static void turn(struct output *o)
+/* to = from (h, w) turned by quarter_turns. */
+static void turn(const struct output *o, uint8_t *to, const uint8_t *from, int w, int h)
 {
-	int w = o->width, h = o->height, q = o->quarter_turns, tw = q & 1 ? h : w, th = q & 1 ? w : h;
+	int q = o->quarter_turns, tw = q & 1 ? h : w, th = q & 1 ? w : h;
 
 	for (int y = 0; y < th; y++)
 		for (int x = 0; x < tw; x++) {
 			int sx = q == 1 ? y : q == 2 ? w - 1 - x : w - 1 - y, sy = q == 1 ? h - 1 - x : q == 2 ? h - 1 - y : x;
 
-			memcpy(o->rotated + ((size_t)y * tw + x) * 3, o->rgb + ((size_t)sy * w + sx) * 3, 3);
+			memcpy(to + ((size_t)y * tw + x) * 3, from + ((size_t)sy * w + sx) * 3, 3);
 		}
 }
 
@@ -185,32 +188,49 @@ static int frame_out(struct output *o, const AVFrame *f, struct frame_facts *fac
 	if (scaler_setup(o, f, e) || convert(o->sws, o->rgb, o->width, o->height, f, e))
 		return -1;
 	if (q)
-		turn(o);
+		turn(o, o->rotated, o->rgb, o->width, o->height);
 	facts->width = (uint32_t)(q & 1 ? o->height : o->width);
 	facts->height = (uint32_t)(q & 1 ? o->width : o->height);
 	return o->put(o->arg, facts, q ? o->rotated : o->rgb) ? 1 : 0;
 }
 
-/* Scale a frame down and pass it to put. It is not turned, which does not change the detector's score. */
+/* Choose the size of frames scaled down. For TransNet V2 every frame has one size, in which it is turned as the video is shown. */
+static void glimpse_size(struct output *o, const AVFrame *f)
+{
+	int aside = o->quarter_turns & 1;
+
+	if (o->limits->glimpses == GLIMPSES_TRANSNET) {
+		o->small_width = aside ? TRANSNET_HEIGHT : TRANSNET_WIDTH;
+		o->small_height = aside ? TRANSNET_WIDTH : TRANSNET_HEIGHT;
+	} else {
+		scene_size(f->width, f->height, &o->small_width, &o->small_height);
+	}
+}
+
+/* Scale a frame down and pass it to put. For the detectors of data/scenes.h it is not turned, which does not change their score. */
 static int glimpse_out(struct output *o, const AVFrame *f, struct err *e)
 {
 	struct frame_facts facts = {.kind = FRAME_GLIMPSE, .index = o->decoded};
+	int transnet = o->limits->glimpses == GLIMPSES_TRANSNET, turned = transnet && o->quarter_turns;
+	uint8_t upright[TRANSNET_BYTES];
 
 	if (f->width != o->small_of[0] || f->height != o->small_of[1]) {
 		mem_free(o->small);
 		o->small_of[0] = f->width;
 		o->small_of[1] = f->height;
-		scene_size(f->width, f->height, &o->small_width, &o->small_height);
+		glimpse_size(o, f);
 		o->small = rgb_alloc(o->small_width, o->small_height, e);
 		if (!o->small)
 			return -1;
 	}
-	o->down = scaler(o->down, f, o->small_width, o->small_height, SMALL_FLAGS, e);
+	o->down = scaler(o->down, f, o->small_width, o->small_height, transnet ? TRANSNET_FLAGS : SMALL_FLAGS, e);
 	if (!o->down || convert(o->down, o->small, o->small_width, o->small_height, f, e))
 		return -1;
-	facts.width = (uint32_t)o->small_width;
-	facts.height = (uint32_t)o->small_height;
-	return o->put(o->arg, &facts, o->small) ? 1 : 0;
+	if (turned)
+		turn(o, upright, o->small, o->small_width, o->small_height);
+	facts.width = (uint32_t)(transnet ? TRANSNET_WIDTH : o->small_width);
+	facts.height = (uint32_t)(transnet ? TRANSNET_HEIGHT : o->small_height);
+	return o->put(o->arg, &facts, turned ? upright : o->small) ? 1 : 0;
 }
 
 static int is_full(const struct output *o, uint64_t n)

@@ -13,6 +13,7 @@
 #include "file/claim.h"
 #include "file/standing.h"
 #include "file/tarfile.h"
+#include "file/weightfile.h"
 
 #define BATCH 32                         /* jobs, or samples of tars, decoded at a time */
 #define VIDEO_LEAST ((uint64_t)64 << 20) /* bytes that a decoder of frames must have beside one of sound */
@@ -35,6 +36,9 @@ struct sink {
 	struct budget budget;
 	struct work_options work;
 	struct pool *pool;
+	struct pool *net_pool; /* of its own: the network runs while `pool` makes the clip before */
+	struct device *device;
+	char transnet[65]; /* hash of the weights; "" without */
 	struct progress show;
 	int64_t sources_done, sources; /* for progress */
 };
@@ -352,8 +356,25 @@ static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool,
 	return rc < 0 ? -1 : 0;
 }
 
+/* Open the network that finds shots, before any decoder starts. */
+static int net_open(struct sink *s, struct err *e)
+{
+	const struct ingest_request *r = s->r;
+
+	if (!r->clips || r->scene.detector != SCENES_TRANSNET)
+		return 0;
+	if (weightfile_hash_at(r->transnet, s->transnet, e) || !(s->net_pool = pool_new((int)r->threads, e)))
+		return -1;
+	s->device = device_cpu(s->net_pool, DT_F32);
+	s->work.clip.net = transnet_open(r->transnet, s->device, e);
+	return s->work.clip.net ? 0 : -1;
+}
+
 static void sink_release(struct sink *s)
 {
+	transnet_free(s->work.clip.net);
+	device_free(s->device);
+	pool_free(s->net_pool);
 	outfile_abort(&s->file);
 	tar_release(&s->tar);
 	class_list_release(&s->classes);
@@ -372,9 +393,9 @@ static int sink_open(struct sink *s, const struct job_list *l, struct err *e)
 	char *line;
 	int rc;
 
-	if (claim_take(&out, 1, e) || classes_find(&s->classes, l, s->r->classes, &names, e))
+	if (net_open(s, e) || claim_take(&out, 1, e) || classes_find(&s->classes, l, s->r->classes, &names, e))
 		return -1;
-	stamp = ingest_stamp(s->r, l, names, e);
+	stamp = ingest_stamp(s->r, s->transnet, l, names, e);
 	if (!stamp)
 		return -1;
 	line = stamp_line(stamp);

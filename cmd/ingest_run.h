@@ -15,7 +15,8 @@ struct ingest_request {
 	int64_t clips;     /* frames of a clip; 0: no clips */
 	int64_t stride;    /* from the beginning of a clip to that of the next, in frames of clips; 0: as long as a clip */
 	struct scene_rule scene;
-	int crop; /* index into the choices of --crop */
+	const char *transnet; /* weights for the detector SCENES_TRANSNET; else NULL */
+	int crop;             /* index into the choices of --crop */
 	struct sound_options sound;
 	int scores;
 	int64_t frames;     /* most frames of a video or an instance of a graph; 0: all of a video, 30 of an instance */
@@ -37,12 +38,12 @@ struct ingest_request ingest_defaults(void);
 int ingest_check(const struct ingest_request *r, struct err *e);
 /* Most frames of an instance of a graph. */
 int64_t ingest_graph_frames(const struct ingest_request *r);
-/* The options of decoding that a request implies, without `budget` and `stop`, which ingest_run sets. */
+/* The options of decoding that a request implies, without `budget`, `stop` and `clip.net`, which ingest_run sets. */
 struct work_options ingest_work(const struct ingest_request *r);
 
-/* The stamp of the tar. names: list of class names, or NULL; its reference is taken over. NULL if a source needs the decoder and its versions cannot
- * be asked. Caller frees with stamp_free. */
-struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list *l, json_t *names, struct err *e);
+/* The stamp of the tar. transnet: SHA-256 of the weights, or "". names: list of class names, or NULL; its reference is taken over. NULL if a source
+ * needs the decoder and its versions cannot be asked. Caller frees with stamp_free. */
+struct stamp *ingest_stamp(const struct ingest_request *r, const char *transnet, const struct job_list *l, json_t *names, struct err *e);
 
 enum { INGEST_NAMED = 3 }; /* most pairs of identical pictures named in the report */
 

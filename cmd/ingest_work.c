@@ -119,7 +119,7 @@ static int still_work(struct item *it, const struct job *j, const struct work_op
 	return data ? still_store(it, data, len, j->path, o, e) : -1;
 }
 
-static struct decode_limits limits_for(const struct work_options *o, int64_t frames, int glimpses)
+static struct decode_limits limits_for(const struct work_options *o, int64_t frames, enum glimpses glimpses)
 {
 	return (struct decode_limits){.frames = frames,
 	                              .fps = o->fps,
@@ -136,7 +136,11 @@ static struct decode_limits limits_for(const struct work_options *o, int64_t fra
 
 static int file_open(struct decoder *d, const struct job *j, const struct work_options *o, int64_t frames, struct err *e)
 {
-	struct decode_limits l = limits_for(o, frames, o->clip.frames && o->clip.scene.detector != SCENES_NONE);
+	static const enum glimpses of[] = {[SCENES_NONE] = GLIMPSES_NONE,
+	                                   [SCENES_CONTENT] = GLIMPSES_SCENES,
+	                                   [SCENES_ADAPTIVE] = GLIMPSES_SCENES,
+	                                   [SCENES_TRANSNET] = GLIMPSES_TRANSNET};
+	struct decode_limits l = limits_for(o, frames, o->clip.frames ? of[o->clip.scene.detector] : GLIMPSES_NONE);
 	int fd = open_seekable(j->path, e), rc;
 
 	if (l.clips && o->clip.sound.rate && o->budget->total)
@@ -166,7 +170,7 @@ static int picture_work(struct item *it, const struct job *j, const struct work_
 
 static int graph_open(struct decoder *d, const struct job *j, const struct work_options *o, struct err *e)
 {
-	struct decode_limits l = limits_for(o, o->graph_frames, 0);
+	struct decode_limits l = limits_for(o, o->graph_frames, GLIMPSES_NONE);
 	char **texts = mem_zalloc((size_t)j->count, sizeof *texts);
 	int rc = 0, any;
 

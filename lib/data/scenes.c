@@ -25,7 +25,7 @@ struct scenes {
 
 double scene_threshold(enum scene_detector detector)
 {
-	return detector == SCENES_ADAPTIVE ? 3 : 27;
+	return detector == SCENES_ADAPTIVE ? 3 : detector == SCENES_TRANSNET ? .5 : 27;
 }
 
 struct scenes *scenes_new(const struct scene_rule *rule)

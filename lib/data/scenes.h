@@ -14,17 +14,18 @@
 #include "core/err.h"
 #include "file/still.h"
 
-enum scene_detector { SCENES_NONE, SCENES_CONTENT, SCENES_ADAPTIVE };
+enum scene_detector { SCENES_NONE, SCENES_CONTENT, SCENES_ADAPTIVE, SCENES_TRANSNET /* data/shotnet.h */ };
 
 enum { SCENE_SIDE = 256 /* longer side to which frames are scaled down for the detector */, SCENE_LENGTH = 15 /* the usual rule.length */ };
 
 struct scene_rule {
-	enum scene_detector detector; /* not SCENES_NONE */
-	double threshold;             /* of the score (content), or of the ratio of the score to that of its neighbours (adaptive) */
+	enum scene_detector detector; /* here SCENES_CONTENT or SCENES_ADAPTIVE */
+	double threshold;             /* of the score (content), of the ratio of the score to that of its neighbours (adaptive), of the probability
+	                               * (transnet) */
 	int64_t length;               /* fewest frames of a scene */
 };
 
-/* 27 for content, 3 for adaptive. */
+/* 27 for content, 3 for adaptive, .5 for transnet. */
 double scene_threshold(enum scene_detector detector);
 
 /* What is known after a frame was added. Frames count from 0. */

@@ -16,19 +16,9 @@
 #include "file/safetensors.h"
 #include "net/i3d.h"
 #include "tests/golden/i3d_values.h"
+#include "tests/unit/formula.h"
 
 enum { TENSORS_MAX = 400 };
-
-/* As uniform() of tests/golden/i3d.py. */
-static double uniform(uint32_t k, uint32_t stream)
-{
-	uint32_t x = k + stream * 0x9E3779B1u;
-
-	x = (x ^ x >> 16) * 0x45D9F3Bu;
-	x = (x ^ x >> 16) * 0x45D9F3Bu;
-	x = x ^ x >> 16;
-	return (double)x / 2147483648. - 1;
-}
 
 struct made {
 	struct st_tensor v[TENSORS_MAX];
@@ -47,7 +37,7 @@ static void add(struct made *m, char *name, int rank, const int64_t *shape, doub
 	count = st_count(t);
 	x = mem_alloc((size_t)count * sizeof *x);
 	for (int64_t i = 0; i < count; i++)
-		x[i] = (float)(offset + scale * uniform((uint32_t)i, (uint32_t)m->n));
+		x[i] = (float)(offset + scale * formula_uniform((uint32_t)i, (uint32_t)m->n));
 	t->data = x;
 }
 
@@ -137,7 +127,7 @@ static void logits(void **state)
 		for (int y = 0; y < I3D_SIDE; y++)
 			for (int u = 0; u < I3D_SIDE; u++)
 				for (int c = 0; c < 3; c++, i++)
-					x[i] = (float)(.8 * sin(.07 * (c + 1) * y + .05 * u + .4 * t) + .2 * uniform((uint32_t)i, 1000));
+					x[i] = (float)(.8 * sin(.07 * (c + 1) * y + .05 * u + .4 * t) + .2 * formula_uniform((uint32_t)i, 1000));
 	assert_int_equal(i3d_run(net, 1, out, x, NULL), 0);
 	for (int k = 0; k < I3D_CLASSES; k++)
 		largest = fmax(largest, fabs(golden_i3d[k]));

@@ -21,6 +21,12 @@ static int adopt_own(struct net_config *to, const struct net_config *from, struc
 {
 	struct net_value a, b;
 
+	if (to->def != from->def && from->def->trunk && to->frames)
+		return err_set(
+		    e, ERR_USAGE,
+		    "is a network of type %s, and a %s network cannot start from it; a %s network for clips can, which attends across frames in "
+		    "blocks of its own",
+		    net_name(from), net_name(to), net_name(from));
 	if (to->def != from->def)
 		return err_set(e, ERR_USAGE, "is a network of type %s, and a %s network cannot start from it", net_name(from), net_name(to));
 	for (int i = 0; net_shape(to, i, &a) && net_shape(from, i, &b); i++)
@@ -61,6 +67,8 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
 		               "is a network of width %lld, depth %lld, %lld heads, patch %lld, mlp_ratio %g, not %lld, %lld, %lld, %lld, %g",
 		               (long long)g->hidden, (long long)g->depth, (long long)g->heads, (long long)g->patch, g->mlp_ratio,
 		               (long long)t->hidden, (long long)t->depth, (long long)t->heads, (long long)t->patch, t->mlp_ratio);
+	if (f->frames && to->frames && to->def != f->def)
+		return err_set(e, ERR_USAGE, "is a %s network for clips, and a %s network for clips cannot start from it", net_name(f), net_name(to));
 	if (g->reversed && !has_field(to->def, TRUNK_AT(reversed)))
 		return err_set(e, ERR_USAGE, "its time runs from noise to data, which a %s network cannot represent", net_name(to));
 	to->time_scale = time_scale;
@@ -379,6 +387,8 @@ static enum adopt_fate adopt_one(struct adoption *a, const struct param *q, cons
 	const char *last = a->to->def->last;
 	int is_last = last && !strncmp(common, last, strlen(last));
 
+	if (!strncmp(common, TRUNK_TIME_BLOCKS, strlen(TRUNK_TIME_BLOCKS)))
+		return take(a, q, common);
 	if (!a->to->def->trunk)
 		return is_last && !a->same ? ADOPT_NEW : take(a, q, common);
 	if (!strcmp(common, "pos_embed"))

@@ -15,7 +15,7 @@ static const struct trunk_names paris_names = {
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &paris_names};
+	struct trunk k = trunk_begin(t, p, c, &paris_names);
 	struct tensor *tokens = trunk_tokens(&k, in->x), *time = trunk_time(&k, in->time), *modulation, *text;
 
 	assert(in->text && !in->mask);
@@ -31,6 +31,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 /* Released files also contain num_classes. This network has no classes, so the key is not read. */
 static const struct net_field fields[] = {
     NET_PICTURE_FIELDS(32),
+    NET_FRAMES_FIELD,
     TRUNK_SHAPE_FIELDS,
     NET_CLUSTER_FIELDS,
     NET_TEXT_FIELDS(77, 768),

@@ -46,7 +46,7 @@ static void null_text(const struct trunk *k)
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &pixart_names};
+	struct trunk k = trunk_begin(t, p, c, &pixart_names);
 	struct tensor *tokens = trunk_tokens(&k, in->x), *time = trunk_time(&k, in->time), *modulation, *text;
 
 	assert(in->text && !in->micro == !k.c->micro);
@@ -64,17 +64,12 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 }
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(0),
-    TRUNK_SHAPE_FIELDS,
-    NET_CLASS_FIELDS,
-    NET_CLUSTER_FIELDS,
-    NET_TEXT_FIELDS(0, 0),
-    TRUNK_POSITION_FIELD,
-    {"micro_conditions", NULL, NULL, NET_INT, TRUNK_AT(micro), 0, 0, INT32_MAX, 0},
-    TRUNK_MLP_FIELD,
-    NET_DROPOUT_FIELD("class_dropout_prob", NULL),
-    NET_TIME_FIELD,
-    TRUNK_NUMBER_FIELDS(0),
+    NET_PICTURE_FIELDS(0), NET_FRAMES_FIELD,
+    TRUNK_SHAPE_FIELDS,    NET_CLASS_FIELDS,
+    NET_CLUSTER_FIELDS,    NET_TEXT_FIELDS(0, 0),
+    TRUNK_POSITION_FIELD,  {"micro_conditions", NULL, NULL, NET_INT, TRUNK_AT(micro), 0, 0, INT32_MAX, 0},
+    TRUNK_MLP_FIELD,       NET_DROPOUT_FIELD("class_dropout_prob", NULL),
+    NET_TIME_FIELD,        TRUNK_NUMBER_FIELDS(0),
 };
 static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT, NET_READS_MASK, NET_READS_MICRO(TRUNK_AT(micro))};
 

@@ -45,6 +45,9 @@ int trunk_check(const struct net_config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "hidden width %lld is not a multiple of 4 in 4..65536", (long long)t->hidden);
 	if (t->heads < 1 || t->hidden % t->heads)
 		return err_set(e, ERR_USAGE, "%lld heads do not divide the hidden width %lld", (long long)t->heads, (long long)t->hidden);
+	if (c->frames && !net_is_classifier(c) && t->hidden % (2 * t->heads))
+		return err_set(e, ERR_USAGE, "a network for clips needs heads of even width, and %lld heads of a width of %lld are not",
+		               (long long)t->heads, (long long)t->hidden);
 	if (t->depth < 1 || t->depth > 1000)
 		return err_set(e, ERR_USAGE, "depth %lld is not in 1..1000", (long long)t->depth);
 	if (!(t->mlp_ratio <= 64 && (double)t->hidden * t->mlp_ratio >= 1))

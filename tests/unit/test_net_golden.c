@@ -1,5 +1,5 @@
 /* net: DiT, router, Paris expert, PixArt, U-Nets and networks for clips, forward and backward, against PyTorch's numbers of tests/golden/net.py and
- * net_video.py; SD3 and FLUX against those of diffusers by tests/golden/mmdit.py, also with the weights under diffusers' names. */
+ * net_video.py and net_clips.py; SD3 and FLUX against those of diffusers by tests/golden/mmdit.py, also with the weights under diffusers' names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -448,7 +448,9 @@ int main(void)
 	                                   DIFFUSERS_NAMES("flux"),
 	                                   GOLDEN_TRAINED("video"),
 	                                   GOLDEN_TRAINED("video1"),
-	                                   GOLDEN_TRAINED("video-wan")};
+	                                   GOLDEN_TRAINED("video-wan"),
+	                                   GOLDEN("clip"),
+	                                   GOLDEN("clip-text")};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,13 +151,38 @@ static float *place(const struct adoption *a, const struct param *q)
 	return a->values + q->offset;
 }
 
+/* The values of a weight whose layer reads one network's channels, with or without those of a first frame, for the other network's. Weights of
+ * channels that the source lacks are 0, so they have no effect at the start. Channels are the second dimension, or, of convolutions, in the last,
+ * frame by frame. */
+static enum adopt_fate take_channels(struct adoption *a, const struct param *q, int i)
+{
+	const struct param *s = &a->from.params.v[i];
+	int64_t had = net_read_channels(a->from.c), has = net_read_channels(a->to), both = had < has ? had : has;
+	int64_t inner, rows;
+	float *v;
+
+	if (had == has || q->rank < 4 || q->rank != s->rank || q->count / has != s->count / had || q->count % has || s->count % had)
+		return ADOPT_NEW;
+	inner = q->flags & PARAM_CONV ? 1 : q->count / (q->shape[0] * q->shape[1]);
+	rows = q->count / (has * inner);
+	v = source_read(&a->from, i);
+	memset(place(a, q), 0, (size_t)q->count * sizeof *v);
+	for (int64_t r = 0; r < rows; r++)
+		memcpy(place(a, q) + r * has * inner, v + r * had * inner, (size_t)(both * inner) * sizeof *v);
+	mem_free(v);
+	return ADOPT_DERIVED;
+}
+
 static enum adopt_fate take(struct adoption *a, const struct param *q, const char *common)
 {
 	int i = source_find(&a->from, common);
-	float *v = i >= 0 && same_shape(q, &a->from.params.v[i]) ? source_read(&a->from, i) : NULL;
+	float *v;
 
-	if (!v)
+	if (i < 0)
 		return ADOPT_NEW;
+	if (!same_shape(q, &a->from.params.v[i]))
+		return take_channels(a, q, i);
+	v = source_read(&a->from, i);
 	memcpy(place(a, q), v, (size_t)q->count * sizeof *v);
 	mem_free(v);
 	return ADOPT_TAKEN;

@@ -31,6 +31,7 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
  * - From adaLN-zero (W_i, b_i of block i) to adaLN-single: the shared layer gets the means W and b over the blocks, and the table of block i gets
  *   (W_i - W) a + b_i - b with a = SiLU(time embedding at t = 1/2), as in Chen et al. 2023. The modulation then is unchanged at t = 1/2. The
  *   conversion from adaLN-single to adaLN-zero is exact.
+ * - Of a layer that reads the sample, channels of a first frame that the source lacks get zeros, so they have no effect at the start.
  * - Cross-attention that the source lacks is new; its output layer starts at zero.
  * - From a network for pictures to one for clips the time blocks (net/trunk.h) are new. They add nothing to their tokens at the start, so the new
  *   network computes of each frame what the source computes of it as a picture. In the other direction they are dropped.

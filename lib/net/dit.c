@@ -39,19 +39,14 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 }
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(0),
-    NET_FRAMES_FIELD,
-    TRUNK_SHAPE_FIELDS,
-    NET_CLASS_FIELDS,
-    NET_CLUSTER_FIELDS,
-    TRUNK_POSITION_FIELD,
-    {"time_reversed", NULL, NULL, NET_INT, TRUNK_AT(reversed), 0, 0, INT32_MAX, 0},
-    TRUNK_MLP_FIELD,
-    NET_DROPOUT_FIELD("class_dropout_prob", NULL),
-    NET_TIME_FIELD,
-    TRUNK_NUMBER_FIELDS(0),
+    NET_PICTURE_FIELDS(0), NET_FRAMES_FIELD,
+    NET_FIRST_FIELDS,      TRUNK_SHAPE_FIELDS,
+    NET_CLASS_FIELDS,      NET_CLUSTER_FIELDS,
+    TRUNK_POSITION_FIELD,  {"time_reversed", NULL, NULL, NET_INT, TRUNK_AT(reversed), 0, 0, INT32_MAX, 0},
+    TRUNK_MLP_FIELD,       NET_DROPOUT_FIELD("class_dropout_prob", NULL),
+    NET_TIME_FIELD,        TRUNK_NUMBER_FIELDS(0),
 };
-static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_LABEL};
+static const struct net_reads inputs[] = {NET_READS_X, NET_READS_FIRST, NET_READS_TIME, NET_READS_LABEL};
 
 static const char norm_type[] = "ada_norm_zero";
 

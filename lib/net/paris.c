@@ -32,6 +32,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 static const struct net_field fields[] = {
     NET_PICTURE_FIELDS(32),
     NET_FRAMES_FIELD,
+    NET_FIRST_FIELDS,
     TRUNK_SHAPE_FIELDS,
     NET_CLUSTER_FIELDS,
     NET_TEXT_FIELDS(77, 768),
@@ -45,7 +46,7 @@ static const struct net_field fields[] = {
     NET_TIME_FIELD,
     TRUNK_NUMBER_FIELDS(1e-5),
 };
-static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT};
+static const struct net_reads inputs[] = {NET_READS_X, NET_READS_FIRST, NET_READS_TIME, NET_READS_TEXT};
 
 static const struct net_alias aliases[] = {
     {"x_embedder.proj.*", "patch_embed.*"},

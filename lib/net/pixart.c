@@ -64,14 +64,22 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 }
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(0), NET_FRAMES_FIELD,
-    TRUNK_SHAPE_FIELDS,    NET_CLASS_FIELDS,
-    NET_CLUSTER_FIELDS,    NET_TEXT_FIELDS(0, 0),
-    TRUNK_POSITION_FIELD,  {"micro_conditions", NULL, NULL, NET_INT, TRUNK_AT(micro), 0, 0, INT32_MAX, 0},
-    TRUNK_MLP_FIELD,       NET_DROPOUT_FIELD("class_dropout_prob", NULL),
-    NET_TIME_FIELD,        TRUNK_NUMBER_FIELDS(0),
+    NET_PICTURE_FIELDS(0),
+    NET_FRAMES_FIELD,
+    NET_FIRST_FIELDS,
+    TRUNK_SHAPE_FIELDS,
+    NET_CLASS_FIELDS,
+    NET_CLUSTER_FIELDS,
+    NET_TEXT_FIELDS(0, 0),
+    TRUNK_POSITION_FIELD,
+    {"micro_conditions", NULL, NULL, NET_INT, TRUNK_AT(micro), 0, 0, INT32_MAX, 0},
+    TRUNK_MLP_FIELD,
+    NET_DROPOUT_FIELD("class_dropout_prob", NULL),
+    NET_TIME_FIELD,
+    TRUNK_NUMBER_FIELDS(0),
 };
-static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT, NET_READS_MASK, NET_READS_MICRO(TRUNK_AT(micro))};
+static const struct net_reads inputs[] = {NET_READS_X,    NET_READS_FIRST, NET_READS_TIME,
+                                          NET_READS_TEXT, NET_READS_MASK,  NET_READS_MICRO(TRUNK_AT(micro))};
 
 static int check(const struct net_config *c, struct err *e)
 {

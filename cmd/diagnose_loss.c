@@ -95,6 +95,8 @@ static int check_model(struct run *r, const char *model, const char *shards, str
 
 	if (s->text_tokens)
 		return err_set(e, ERR_USAGE, "%s: reads text, and losses are measured without texts", model);
+	if (ensemble_without_first(s, model, e))
+		return -1;
 	if (ask->untold && s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "--untold: %s was trained without the null label, and needs its condition", model);
 	if (s->classes && !ask->untold)

@@ -58,7 +58,7 @@ static int check_model(const struct run *r, const char *model, struct err *e)
 		return err_set(e, ERR_USAGE, "%s: reads text, but trajectories are run without texts", model);
 	if (s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "%s: was trained without the null label, but trajectories are run without classes", model);
-	return 0;
+	return ensemble_without_first(s, model, e);
 }
 
 /* All routes of a usual comparison that the model has the parts for. */

@@ -29,7 +29,8 @@ enum rng_purpose {
 	RNG_LAW = 16,    /* the parameters of a law with a known optimum */
 	RNG_DRAW = 17,   /* samples of such a law */
 	RNG_PROBE = 18,  /* signs of Hutchinson's estimate along a trajectory */
-	RNG_GLYPH = 19   /* factors of pictures of glyphs */
+	RNG_GLYPH = 19,  /* factors of pictures of glyphs */
+	RNG_FIRST = 20   /* first frames withheld for guidance */
 };
 
 /* The bare generator: 10 rounds. */

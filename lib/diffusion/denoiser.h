@@ -12,6 +12,7 @@ struct condition {
 	const float *text;    /* (n, text_tokens, text_width), on the device: text features */
 	const float *mask;    /* (n, text_tokens), on the device: 0 for a token, NET_PADDING for padding; NULL: no padding */
 	const float *pooled;  /* (n, pooled_width), on the device: pooled vectors of the texts */
+	const float *first;   /* (n, first_frame), on the device: rows of net_put_first */
 };
 
 /* x, v and logits are in the memory of the device that the network runs on. t is in host memory; host arrays are no longer needed after the call.
@@ -26,6 +27,8 @@ struct expert {
 	double flops;                    /* of one row */
 	int64_t text_tokens, text_width; /* 0: reads no text */
 	int64_t pooled_width;            /* 0: reads no pooled vector */
+	int64_t first_frame;             /* elements of net_put_first for clips whose first frame is given; 0: reads none */
+	int without_first;               /* it was also trained without first frames */
 };
 
 struct router {

@@ -28,6 +28,7 @@ static void member_run(struct member *m, int64_t n, const float *x, const float 
 			in.text = c->text;
 			in.mask = c->mask;
 			in.pooled = c->pooled;
+			in.first = c->first;
 		}
 		model_submit(m->model, n, &in, out);
 		return;
@@ -313,8 +314,24 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 			return -1;
 		net_micro(&c->net, o->capacity, m->micro);
 	}
-	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, member_flops(m), s->text_tokens, s->text_width, c->net.pooled_width};
+	s->expert[k] = (struct expert){.velocity = run_expert,
+	                               .arg = m,
+	                               .capacity = o->capacity,
+	                               .classes = s->classes,
+	                               .flops = member_flops(m),
+	                               .text_tokens = s->text_tokens,
+	                               .text_width = s->text_width,
+	                               .pooled_width = c->net.pooled_width,
+	                               .first_frame = c->net.first_frame ? net_first_elements(&c->net) : 0,
+	                               .without_first = c->net.first_frame && c->net.frame_dropout > 0};
+	s->first_frame = c->net.first_frame ? net_first_elements(&c->net) : s->first_frame;
+	s->needs_first |= c->net.first_frame && !(c->net.frame_dropout > 0);
 	return 0;
+}
+
+int ensemble_without_first(const struct ensemble *s, const char *model, struct err *e)
+{
+	return s->needs_first ? err_set(e, ERR_USAGE, "%s: was trained with --first-frame-drop 0, so it always needs a first frame", model) : 0;
 }
 
 int ensemble_same_schedule(const struct schedule *a, const struct schedule *b)

@@ -54,6 +54,8 @@ struct ensemble {
 	int null_label;                    /* every expert was trained with the null label: unconditional sampling and guidance work */
 	int64_t text_tokens, text_width;   /* size of the text features that the experts read; 0: none */
 	int64_t pooled_width;              /* of the pooled vectors that some of them read; 0: none does */
+	int64_t first_frame;               /* elements of a first frame (struct expert) that some of them read; 0: none does */
+	int needs_first;                   /* some expert was never trained without first frames */
 	int lower;                         /* some expert was trained on lower-case texts (struct model_config) */
 	int masked;                        /* some expert reads the padding mask (struct condition) */
 	struct expert *expert;             /* (k) */
@@ -90,6 +92,8 @@ struct ensemble {
  * may have any numbers, and need one path. A folder that is missing or holds no expert: ERR_NOINPUT. `resident` on a device that computes in host
  * memory: ERR_USAGE. Release with ensemble_release, after failure too. */
 int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e);
+/* ERR_USAGE naming `model` if some expert of *s was never trained without a first frame, for callers that give none. */
+int ensemble_without_first(const struct ensemble *s, const char *model, struct err *e);
 /* A mixture of its experts and router by this policy, for velocities: without guidance, reference items and distances. It borrows from *s, and is
  * valid until ensemble_release. */
 struct mixture ensemble_mixture(const struct ensemble *s, const struct policy *p, uint64_t seed, struct device *device);

@@ -38,7 +38,8 @@ static int guidance_check(const struct mixture *m, struct err *e)
 		if (x->velocity && m->guide && !m->guide[k].velocity)
 			return err_set(e, ERR_USAGE, "the guide has no expert %d, which the model has", k);
 		if (x->velocity && !mixture_guides(m, x))
-			return err_set(e, ERR_USAGE, "guidance %g needs experts that read classes or text, and these read neither", m->cfg);
+			return err_set(e, ERR_USAGE, "guidance %g needs experts that read classes, text or a first frame, and these read none",
+			               m->cfg);
 	}
 	if (g->momentum != 0 && !g->mixed)
 		return err_set(e, ERR_USAGE,
@@ -87,6 +88,8 @@ struct text_sizes mixture_texts(const struct mixture *m)
 	for (int k = 0; k < m->k; k++) {
 		const struct expert *ex = &m->expert[k];
 
+		if (ex->velocity && ex->first_frame)
+			s.first_frame = ex->first_frame;
 		if (!ex->velocity || !ex->text_tokens)
 			continue;
 		assert(!s.tokens || (s.tokens == ex->text_tokens && s.width == ex->text_width));
@@ -105,6 +108,8 @@ static int alloc_text(struct mixer *x, struct err *e)
 
 	x->pooled_width = s.pooled;
 	if (s.pooled && !(x->pooled = dev->alloc(dev, (size_t)(x->chunk * s.pooled) * sizeof *x->pooled, "gathered texts", e)))
+		return -1;
+	if (s.first_frame && !(x->first = dev->alloc(dev, (size_t)(x->chunk * s.first_frame) * sizeof *x->first, "gathered first frames", e)))
 		return -1;
 	return !s.tokens || ((x->text = dev->alloc(dev, (size_t)(x->chunk * s.tokens * s.width) * sizeof *x->text, "gathered texts", e)) &&
 	                     (x->mask = dev->alloc(dev, (size_t)(x->chunk * s.tokens) * sizeof *x->mask, "gathered texts", e)))
@@ -192,7 +197,7 @@ void mixer_free(struct mixer *x)
 {
 	if (!x)
 		return;
-	void *const there[] = {x->group_there, x->out, x->x, x->v, x->u, x->momentum, x->routed, x->text, x->mask, x->pooled};
+	void *const there[] = {x->group_there, x->out, x->x, x->v, x->u, x->momentum, x->routed, x->text, x->mask, x->pooled, x->first};
 
 	mem_free(x->present);
 	mem_free(x->order);
@@ -235,16 +240,31 @@ static struct group_rows send_group(struct mixer *x, int k, int64_t n, int mixed
 	return there;
 }
 
+/* Copies which[row] of the n rows in x->group to the device, behind what send_group put there; without `which`, zeros. */
+static const int32_t *send_rows(struct mixer *x, const int32_t *which, int64_t n)
+{
+	int32_t *row = x->group + 3 * n, *there = x->group_there + 3 * n;
+
+	for (int64_t i = 0; i < n; i++)
+		row[i] = which ? which[x->group[i]] : 0;
+	device_put(x->device, there, row, (size_t)n * sizeof *row);
+	return there;
+}
+
+/* Gathers the first frames of the n rows in x->group, or nothing as the first frame, into the rows from `at` on of the expert's input. */
+static void gather_first(struct mixer *x, const struct mixture_call *c, const struct expert *ex, int none, int64_t n, int64_t at)
+{
+	ondevice_gather(x->device, x->first + at * ex->first_frame, c->texts->first, send_rows(x, none ? NULL : c->first, n), n, c->texts->firsts,
+	                ex->first_frame);
+}
+
 /* Gathers the texts which[row] of the n rows in x->group, prompts or negative prompts, into the rows from `at` on of the expert's text input. Call
  * after send_group. */
 static void gather_texts(struct mixer *x, const struct mixture_call *c, const struct expert *ex, const int32_t *which, int64_t n, int64_t at)
 {
 	int64_t width = ex->text_tokens * ex->text_width;
-	int32_t *row = x->group + 3 * n, *there = x->group_there + 3 * n;
+	const int32_t *there = send_rows(x, which, n);
 
-	for (int64_t i = 0; i < n; i++)
-		row[i] = which[x->group[i]];
-	device_put(x->device, there, row, (size_t)n * sizeof *row);
 	ondevice_gather(x->device, x->text + at * width, c->texts->features, there, n, c->texts->rows, width);
 	if (c->texts->mask)
 		ondevice_gather(x->device, x->mask + at * ex->text_tokens, c->texts->mask, there, n, c->texts->rows, ex->text_tokens);
@@ -322,7 +342,7 @@ static void mix(struct mixer *x, float *v, const struct mixture_call *c, int k, 
 }
 
 /* Rows of a group's call of its expert: n rows with their labels and prompts, and where the expert guides itself the same n rows again with the null
- * label and the negative prompts. */
+ * label, the negative prompts and, if it can do without, no first frame. */
 static int64_t rows_asked(const struct mixer *x, int k, int64_t n, int mixed)
 {
 	return mixed && x->guided && mixture_pairs(x->m, &x->m->expert[k]) ? 2 * n : n;
@@ -369,6 +389,11 @@ static int predict(struct mixer *x, const struct mixture_call *c, int k, int64_t
 		given.text = x->text;
 		given.mask = c->texts->mask ? x->mask : NULL;
 		given.pooled = x->pooled;
+	}
+	if (ex->first_frame && c->first) {
+		for (int64_t i = 0; i < rows; i += n)
+			gather_first(x, c, ex, ex->without_first && from + i > 0, n, i);
+		given.first = x->first;
 	}
 	if (!guide || branch == BRANCH_BOTH) {
 		if (ex->velocity(ex->arg, rows, x->x, x->t, &given, v, e))

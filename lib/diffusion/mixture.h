@@ -106,18 +106,21 @@ void mixer_free(struct mixer *x);
 /* Set a callback: every evaluation calls order(arg, experts, n) with the experts that it will run, in that order, before the first of them runs. */
 void mixer_tell(struct mixer *x, void (*order)(void *arg, const int *expert, int n), void *arg);
 
-/* Sizes of the text features that the experts read: the same for all that read them; 0: none does. */
+/* Sizes of the text features and first frames that the experts read: the same for all that read them; 0: none does. */
 struct text_sizes {
 	int64_t tokens, width, pooled;
+	int64_t first_frame; /* of a first frame, in struct expert; 0: no expert reads one */
 };
 struct text_sizes mixture_texts(const struct mixture *m);
 
-/* Text features, in device memory. */
+/* Text features and first frames of clips, in device memory. */
 struct texts {
 	const float *features; /* (rows, text_tokens, text_width) */
 	const float *mask;     /* (rows, text_tokens), as in struct condition, or NULL */
 	int64_t rows;
 	const float *pooled; /* (rows, pooled_width), or NULL if no expert reads it */
+	const float *first;  /* (firsts, first_frame) of net_put_first, row 0 without a frame; or NULL: no clip has a first frame */
+	int64_t firsts;
 };
 
 /* A policy with hysteresis takes the weights of the call before for those of the same rows, unless step and stage are 0; one with a
@@ -137,6 +140,7 @@ struct mixture_call {
 	const int32_t *chosen;          /* (n) expert of each row, for the weights of an oracle; NULL: none */
 	const struct texts *texts;      /* for experts that read text */
 	const int32_t *text, *negative; /* (n) rows of `texts`; negative may be NULL without guidance */
+	const int32_t *first;           /* (n) rows of texts->first; NULL without first frames */
 };
 
 /* Whether rows at the times t and u can be in one call: the same entry of the policy holds at both, the same experts own them, and both are guided or

@@ -45,6 +45,7 @@ struct mixer {
 	float *text, *mask; /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL if no expert reads text */
 	float *pooled;      /* (chunk, pooled_width), or NULL */
 	int64_t pooled_width;
+	float *first;         /* (chunk, first_frame), or NULL */
 	int32_t *group_there; /* copy of group */
 };
 

@@ -28,15 +28,14 @@ struct mixer_ranks {
 	float *x;      /* (capacity, d) on the host */
 	float *v;      /* (chunk, columns) on the host */
 	double *times; /* (capacity), as the next */
-	int32_t *label, *text, *negative;
+	int32_t *label, *text, *negative, *first;
 };
 
 /* What an order says of its rows, before their arrays and the groups. */
 struct order_head {
 	int64_t rows, step, groups; /* groups: in bytes */
 	double t;
-	int32_t guided, times, label, text, negative; /* the last four: whether the array is there */
-	int32_t spare;
+	int32_t guided, times, label, text, negative, first; /* the last five: whether the array is there */
 };
 
 int mixer_alloc_ranks(struct mixer *x, struct err *e)
@@ -61,6 +60,7 @@ int mixer_alloc_ranks(struct mixer *x, struct err *e)
 	r->label = mem_zalloc(n, sizeof *r->label);
 	r->text = mem_zalloc(n, sizeof *r->text);
 	r->negative = mem_zalloc(n, sizeof *r->negative);
+	r->first = mem_zalloc(n, sizeof *r->first);
 	return (r->x = mem_try(n * d, sizeof *r->x, "samples", e)) &&
 	               (r->v = mem_try((size_t)(x->chunk * mixture_columns(m)), sizeof *r->v, "velocities", e)) &&
 	               (r->there = x->device->alloc(x->device, n * d * sizeof *r->there, "samples", e))
@@ -90,6 +90,7 @@ void mixer_free_ranks(struct mixer *x)
 	mem_free(r->label);
 	mem_free(r->text);
 	mem_free(r->negative);
+	mem_free(r->first);
 	mem_free(r);
 }
 
@@ -146,7 +147,8 @@ static int send_part(struct mixer *x, const struct mixture_call *c, int rank, st
 	                                .times = c->times != NULL,
 	                                .label = c->label != NULL,
 	                                .text = c->text != NULL,
-	                                .negative = c->negative != NULL};
+	                                .negative = c->negative != NULL,
+	                                .first = c->first != NULL};
 	size_t d = (size_t)x->m->d;
 
 	str_reset(&r->body);
@@ -158,6 +160,7 @@ static int send_part(struct mixer *x, const struct mixture_call *c, int rank, st
 	add_rows(&r->body, p, c->label);
 	add_rows(&r->body, p, c->text);
 	add_rows(&r->body, p, c->negative);
+	add_rows(&r->body, p, c->first);
 	str_add(&r->body, p->groups.p, p->groups.len);
 	for (int64_t i = 0; i < p->rows; i++)
 		str_add(&r->body, r->x + (size_t)p->row[i] * d, d * sizeof *r->x);
@@ -259,6 +262,7 @@ int mixer_answer(struct mixer *x, const struct texts *texts, const struct str *o
 	c.label = next_rows(&at, r->label, head.label, c.n, sizeof *r->label);
 	c.text = next_rows(&at, r->text, head.text, c.n, sizeof *r->text);
 	c.negative = next_rows(&at, r->negative, head.negative, c.n, sizeof *r->negative);
+	c.first = next_rows(&at, r->first, head.first, c.n, sizeof *r->first);
 	device_put(x->device, r->there, at + head.groups, (size_t)(c.n * x->m->d) * sizeof *r->there);
 	return run_groups(x, &c, at, (size_t)head.groups, answer, e);
 }

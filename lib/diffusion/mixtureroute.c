@@ -15,7 +15,7 @@ int mixture_clusters(const struct mixture *m)
 
 int mixture_guides(const struct mixture *m, const struct expert *x)
 {
-	return m->cfg != 1 && (m->guide || x->classes > 0 || x->text_tokens > 0);
+	return m->cfg != 1 && (m->guide || x->classes > 0 || x->text_tokens > 0 || x->without_first);
 }
 
 int mixture_pairs(const struct mixture *m, const struct expert *x)

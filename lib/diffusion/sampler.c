@@ -10,6 +10,9 @@
 #include "diffusion/dopri5.h"
 #include "diffusion/rankorder.h"
 
+/* The arrays of numbers that say something of the rows of a call: label, chosen, text, negative, first. */
+enum { ROW_NUMBERS = 5 };
+
 struct sampler_state {
 	const struct sampler *s;
 	struct mixer *mixer;
@@ -22,17 +25,17 @@ struct sampler_state {
 	uint64_t rng_seed;
 	int64_t drawn;
 	int started;
-	float *noise;            /* (d), on the host */
-	struct torch_rng *after; /* (batch) generators of the steps' noise, used in the first row of a run (follows); NULL: unused */
-	struct texts texts;      /* texts of the current call, on the device */
-	int64_t text_rows;       /* rows allocated in texts */
+	float *noise;                  /* (d), on the host */
+	struct torch_rng *after;       /* (batch) generators of the steps' noise, used in the first row of a run (follows); NULL: unused */
+	struct texts texts;            /* texts of the current call, on the device */
+	int64_t text_rows, first_rows; /* rows allocated in texts */
 	struct mixture_call call;
 	struct mixture_stats *stats;
 	int32_t *heaviest; /* (batch) with dopri5, else NULL: the mixer has them */
 	struct {           /* (batch) with dopri5: what a call says of its rows */
 		int64_t *index;
 		uint64_t *seed;
-		int32_t *label, *chosen, *text, *negative;
+		int32_t *label, *chosen, *text, *negative, *first;
 	} row;
 	int follows, flows; /* the mixer is told the steps with noise, or those of the flow, for weights by density */
 };
@@ -137,10 +140,11 @@ static void allocate_rows(struct sampler_state *st)
 	st->heaviest = mem_zalloc(n, sizeof *st->heaviest);
 	st->row.index = mem_zalloc(n, sizeof *st->row.index);
 	st->row.seed = mem_zalloc(n, sizeof *st->row.seed);
-	st->row.label = mem_zalloc(4 * n, sizeof *st->row.label);
+	st->row.label = mem_zalloc(ROW_NUMBERS * n, sizeof *st->row.label);
 	st->row.chosen = st->row.label + n;
 	st->row.text = st->row.chosen + n;
 	st->row.negative = st->row.text + n;
+	st->row.first = st->row.negative + n;
 }
 
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
@@ -175,8 +179,9 @@ static void release_texts(struct sampler_state *st)
 	st->device->release(st->device, (void *)(uintptr_t)st->texts.features);
 	st->device->release(st->device, (void *)(uintptr_t)st->texts.mask);
 	st->device->release(st->device, (void *)(uintptr_t)st->texts.pooled);
+	st->device->release(st->device, (void *)(uintptr_t)st->texts.first);
 	st->texts = (struct texts){0};
-	st->text_rows = 0;
+	st->text_rows = st->first_rows = 0;
 }
 
 void sampler_free(struct sampler_state *st)
@@ -333,13 +338,13 @@ static int draw_step(void *arg, float *z, int64_t step, struct err *e)
 /* Says in `call` what `all` says of the n rows row[i]. */
 static void choose_rows(struct sampler_state *st, struct mixture_call *call, const struct mixture_call *all, const int64_t *row, int64_t n)
 {
-	const int32_t *const from[] = {all->label, all->chosen, all->text, all->negative};
-	int32_t *const to[] = {st->row.label, st->row.chosen, st->row.text, st->row.negative};
+	const int32_t *const from[] = {all->label, all->chosen, all->text, all->negative, all->first};
+	int32_t *const to[] = {st->row.label, st->row.chosen, st->row.text, st->row.negative, st->row.first};
 
 	for (int64_t i = 0; i < n; i++) {
 		st->row.index[i] = all->index[row[i]];
 		st->row.seed[i] = all->seed ? all->seed[row[i]] : 0;
-		for (int k = 0; k < 4; k++)
+		for (int k = 0; k < ROW_NUMBERS; k++)
 			to[k][i] = from[k] ? from[k][row[i]] : 0;
 	}
 	call->n = n;
@@ -349,6 +354,7 @@ static void choose_rows(struct sampler_state *st, struct mixture_call *call, con
 	call->chosen = all->chosen ? st->row.chosen : NULL;
 	call->text = all->text ? st->row.text : NULL;
 	call->negative = all->negative ? st->row.negative : NULL;
+	call->first = all->first ? st->row.first : NULL;
 }
 
 /* The velocities of dopri5's images, each at its own time, in as many calls as there are runs of rows with alike times. */
@@ -399,9 +405,9 @@ int64_t sampler_evaluations(const struct sampler *s)
 }
 
 /* The arrays of texts, and the bytes of each for `rows` texts. */
-enum { TEXT_ARRAYS = 3 };
+enum { FIRST = 3, TEXT_ARRAYS };
 struct text_arrays {
-	const float *v[TEXT_ARRAYS]; /* features, mask, pooled; NULL: there is none */
+	const float *v[TEXT_ARRAYS]; /* features, mask, pooled, first frames; NULL: there is none */
 	size_t bytes[TEXT_ARRAYS];
 };
 
@@ -410,15 +416,19 @@ static struct text_arrays arrays_of(const struct mixture *m, const struct texts 
 	struct text_sizes s = mixture_texts(m);
 	size_t one = (size_t)t->rows * sizeof(float);
 
-	return (struct text_arrays){{t->features, t->mask, t->pooled},
-	                            {(size_t)(s.tokens * s.width) * one, (size_t)s.tokens * one, (size_t)s.pooled * one}};
+	return (struct text_arrays){{t->features, t->mask, t->pooled, s.first_frame ? t->first : NULL},
+	                            {(size_t)(s.tokens * s.width) * one, (size_t)s.tokens * one, (size_t)s.pooled * one,
+	                             (size_t)(s.first_frame * t->firsts) * sizeof(float)}};
 }
+
+/* What send_texts sends before the arrays. */
+enum { TEXT_HEAD = 4 };
 
 /* Give the texts of a batch to the other ranks, for their experts. */
 static int send_texts(const struct mixture *m, const struct texts *host, struct err *e)
 {
 	const struct text_arrays a = arrays_of(m, host);
-	const int64_t head[3] = {host->rows, host->mask != NULL, host->pooled != NULL};
+	const int64_t head[TEXT_HEAD] = {host->rows, host->mask != NULL, host->pooled != NULL, a.v[FIRST] ? host->firsts : 0};
 	struct str body = {0};
 	int rc;
 
@@ -436,19 +446,21 @@ static int put_texts(struct sampler_state *st, const struct texts *host, struct 
 {
 	const struct mixture *m = st->s->mixture;
 	const struct text_arrays a = arrays_of(m, host);
-	const float **const there[TEXT_ARRAYS] = {&st->texts.features, &st->texts.mask, &st->texts.pooled};
+	const float **const there[TEXT_ARRAYS] = {&st->texts.features, &st->texts.mask, &st->texts.pooled, &st->texts.first};
 	struct device *d = st->device;
 
-	if (!a.bytes[0])
+	if (!a.bytes[0] && !a.bytes[FIRST])
 		return 0;
-	if (host->rows > st->text_rows || !host->mask != !st->texts.mask) {
+	if (host->rows > st->text_rows || !host->mask != !st->texts.mask || host->firsts > st->first_rows) {
 		release_texts(st);
 		for (int i = 0; i < TEXT_ARRAYS; i++)
 			if (a.v[i] && !(*there[i] = d->alloc(d, a.bytes[i], "features of texts", e)))
 				return -1;
 		st->text_rows = host->rows;
+		st->first_rows = host->firsts;
 	}
 	st->texts.rows = host->rows;
+	st->texts.firsts = host->firsts;
 	if (m->comm && !comm_rank(m->comm) && send_texts(m, host, e))
 		return -1;
 	for (int i = 0; i < TEXT_ARRAYS; i++)
@@ -479,7 +491,8 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 	                                 .chosen = c->chosen,
 	                                 .texts = &st->texts,
 	                                 .text = c->text,
-	                                 .negative = c->negative};
+	                                 .negative = c->negative,
+	                                 .first = st->texts.first ? c->first : NULL};
 	st->stats = stats;
 	if (solve(st, c->n, e))
 		return -1;
@@ -495,9 +508,9 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 static int take_texts(struct sampler_state *st, const struct str *body, struct err *e)
 {
 	const int64_t *head = (const void *)body->p;
-	struct texts host = {.rows = head[0]};
+	struct texts host = {.rows = head[0], .firsts = head[3]};
 	const struct text_arrays a = arrays_of(st->s->mixture, &host);
-	const char *at = (const char *)(head + 3);
+	const char *at = (const char *)(head + TEXT_HEAD);
 
 	host.features = (const void *)at;
 	at += a.bytes[0];
@@ -505,8 +518,12 @@ static int take_texts(struct sampler_state *st, const struct str *body, struct e
 		host.mask = (const void *)at;
 		at += a.bytes[1];
 	}
-	if (head[2])
+	if (head[2]) {
 		host.pooled = (const void *)at;
+		at += a.bytes[2];
+	}
+	if (head[3])
+		host.first = (const void *)at;
 	return put_texts(st, &host, e);
 }
 

@@ -41,7 +41,7 @@ struct sampler_call {
 	const int64_t *index; /* (n) image numbers, keys of the noise */
 	const uint64_t *seed; /* (n), or NULL: the sampler's */
 	const int64_t *of;    /* (n): with `torch`, the number of images that the generator of this seed draws, > index; NULL: index + 1 */
-	const int32_t *label, *chosen, *text, *negative; /* (n) as in struct mixture_call */
+	const int32_t *label, *chosen, *text, *negative, *first; /* (n) as in struct mixture_call */
 	struct texts texts;
 };
 

@@ -26,6 +26,8 @@ static void net_facts(json_t *o, const struct net_config *n, struct params *p)
 			facts_text(o, v.name, v.text);
 		else if (v.whole)
 			facts_i64(o, v.name, v.i);
+	if (n->first_frame)
+		json_object_set_new(o, "first_frame_dropout", json_real(n->frame_dropout));
 	if (n->classes) {
 		facts_i64(o, "classes", n->classes);
 		json_object_set_new(o, "class_dropout", json_real(n->class_dropout));

@@ -21,6 +21,12 @@ static int adopt_own(struct net_config *to, const struct net_config *from, struc
 {
 	struct net_value a, b;
 
+	if (to->def != from->def && from->def->trunk && to->frames)
+		return err_set(
+		    e, ERR_USAGE,
+		    "is a network of type %s, and a %s network cannot start from it; a %s network for clips can, which attends across frames in "
+		    "blocks of its own",
+		    net_name(from), net_name(to), net_name(from));
 	if (to->def != from->def)
 		return err_set(e, ERR_USAGE, "is a network of type %s, and a %s network cannot start from it", net_name(from), net_name(to));
 	for (int i = 0; net_shape(to, i, &a) && net_shape(from, i, &b); i++)
@@ -61,6 +67,8 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
 		               "is a network of width %lld, depth %lld, %lld heads, patch %lld, mlp_ratio %g, not %lld, %lld, %lld, %lld, %g",
 		               (long long)g->hidden, (long long)g->depth, (long long)g->heads, (long long)g->patch, g->mlp_ratio,
 		               (long long)t->hidden, (long long)t->depth, (long long)t->heads, (long long)t->patch, t->mlp_ratio);
+	if (f->frames && to->frames && to->def != f->def)
+		return err_set(e, ERR_USAGE, "is a %s network for clips, and a %s network for clips cannot start from it", net_name(f), net_name(to));
 	if (g->reversed && !has_field(to->def, TRUNK_AT(reversed)))
 		return err_set(e, ERR_USAGE, "its time runs from noise to data, which a %s network cannot represent", net_name(to));
 	to->time_scale = time_scale;
@@ -143,13 +151,38 @@ static float *place(const struct adoption *a, const struct param *q)
 	return a->values + q->offset;
 }
 
+/* The values of a weight whose layer reads one network's channels, with or without those of a first frame, for the other network's. Weights of
+ * channels that the source lacks are 0, so they have no effect at the start. Channels are the second dimension, or, of convolutions, in the last,
+ * frame by frame. */
+static enum adopt_fate take_channels(struct adoption *a, const struct param *q, int i)
+{
+	const struct param *s = &a->from.params.v[i];
+	int64_t had = net_read_channels(a->from.c), has = net_read_channels(a->to), both = had < has ? had : has;
+	int64_t inner, rows;
+	float *v;
+
+	if (had == has || q->rank < 4 || q->rank != s->rank || q->count / has != s->count / had || q->count % has || s->count % had)
+		return ADOPT_NEW;
+	inner = q->flags & PARAM_CONV ? 1 : q->count / (q->shape[0] * q->shape[1]);
+	rows = q->count / (has * inner);
+	v = source_read(&a->from, i);
+	memset(place(a, q), 0, (size_t)q->count * sizeof *v);
+	for (int64_t r = 0; r < rows; r++)
+		memcpy(place(a, q) + r * has * inner, v + r * had * inner, (size_t)(both * inner) * sizeof *v);
+	mem_free(v);
+	return ADOPT_DERIVED;
+}
+
 static enum adopt_fate take(struct adoption *a, const struct param *q, const char *common)
 {
 	int i = source_find(&a->from, common);
-	float *v = i >= 0 && same_shape(q, &a->from.params.v[i]) ? source_read(&a->from, i) : NULL;
+	float *v;
 
-	if (!v)
+	if (i < 0)
 		return ADOPT_NEW;
+	if (!same_shape(q, &a->from.params.v[i]))
+		return take_channels(a, q, i);
+	v = source_read(&a->from, i);
 	memcpy(place(a, q), v, (size_t)q->count * sizeof *v);
 	mem_free(v);
 	return ADOPT_TAKEN;
@@ -379,6 +412,8 @@ static enum adopt_fate adopt_one(struct adoption *a, const struct param *q, cons
 	const char *last = a->to->def->last;
 	int is_last = last && !strncmp(common, last, strlen(last));
 
+	if (!strncmp(common, TRUNK_TIME_BLOCKS, strlen(TRUNK_TIME_BLOCKS)))
+		return take(a, q, common);
 	if (!a->to->def->trunk)
 		return is_last && !a->same ? ADOPT_NEW : take(a, q, common);
 	if (!strcmp(common, "pos_embed"))

@@ -20,7 +20,7 @@ static struct tensor *reversed(struct tape *t, struct tensor *time)
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &meta_names};
+	struct trunk k = trunk_begin(t, p, c, &meta_names);
 	int64_t h = k.c->hidden, table[2] = {c->classes + (c->class_dropout > 0), h}, two[4] = {in->x->shape[0], 2, 1, h};
 	struct tensor *tokens = trunk_tokens(&k, in->x), *cond, *act, *m[2];
 
@@ -39,13 +39,14 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 }
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(0), TRUNK_SHAPE_FIELDS,
+    NET_PICTURE_FIELDS(0), NET_FRAMES_FIELD,
+    NET_FIRST_FIELDS,      TRUNK_SHAPE_FIELDS,
     NET_CLASS_FIELDS,      NET_CLUSTER_FIELDS,
     TRUNK_POSITION_FIELD,  {"time_reversed", NULL, NULL, NET_INT, TRUNK_AT(reversed), 0, 0, INT32_MAX, 0},
     TRUNK_MLP_FIELD,       NET_DROPOUT_FIELD("class_dropout_prob", NULL),
     NET_TIME_FIELD,        TRUNK_NUMBER_FIELDS(0),
 };
-static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_LABEL};
+static const struct net_reads inputs[] = {NET_READS_X, NET_READS_FIRST, NET_READS_TIME, NET_READS_LABEL};
 
 static const char norm_type[] = "ada_norm_zero";
 

@@ -132,6 +132,18 @@ static void project_apart(struct tape *t, struct tensor *x, struct tensor *w, st
 	}
 }
 
+/* Turn queries and keys by the positions of their tokens. Put tokens of one place in a frame together: (B, frames, T / frames heads, width). */
+static void arrange(struct tape *t, const struct attention *a, struct tensor **qkv)
+{
+	const int64_t *had = qkv[0]->shape;
+	int64_t across[4] = {had[0], a->frames, a->frames ? had[1] / a->frames * had[2] : 0, had[3]};
+
+	for (int i = 0; i < 2 && a->cosine; i++)
+		qkv[i] = op_rotary(t, qkv[i], a->cosine, a->sine, ROTARY_ADJACENT);
+	for (int i = 0; i < 3 && a->frames; i++)
+		qkv[i] = op_reshape(t, qkv[i], 4, across);
+}
+
 struct tensor *layer_attention(const struct layers *l, struct tensor *x, const struct attention *a)
 {
 	struct tape *t = l->t;
@@ -141,11 +153,12 @@ struct tensor *layer_attention(const struct layers *l, struct tensor *x, const s
 	struct tensor *w = make_param(l, a->weight, "", 2, shape, PARAM_DECAY | PARAM_BULK | PARAM_QKV | (apart ? PARAM_THIRDS : 0), a->init);
 	struct tensor *b = param(l, a->bias, "", 1, shape, 0), *qkv[3], *y;
 
-	assert(!apart || !a->causal);
+	assert(!apart || !(a->causal || a->cosine || a->frames));
 	if (apart)
 		project_apart(t, x, w, b, a->heads, queries, qkv);
 	else
 		op_unstack(t, op_reshape(t, op_linear(t, x, w, b), 5, packed), 2, qkv);
+	arrange(t, a, qkv);
 	y = op_attention(t, qkv[0], qkv[1], qkv[2], 1 / sqrt((double)width), a->causal);
 	return layer_linear(l, op_reshape(t, y, 3, out), a->out, &(struct linear){.out = h, .init = a->out_init});
 }

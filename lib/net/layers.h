@@ -59,7 +59,9 @@ struct attention {
 	int64_t heads;
 	int64_t queries; /* compute only the first tokens' outputs; 0, or with `causal`: all */
 	int causal;
-	struct init init, out_init; /* of the packed weight and of the output layer */
+	struct tensor *cosine, *sine; /* of rotary positions (net/rotarytable.h): (T, H / heads / 2); NULL: none */
+	int64_t frames;               /* the tokens are those of so many frames, and each attends to those at its place; 0: to all */
+	struct init init, out_init;   /* of the packed weight and of the output layer */
 };
 
 struct tensor *layer_attention(const struct layers *l, struct tensor *x, const struct attention *a); /* (B, queries, H) */

@@ -306,6 +306,7 @@ static void inputs_of(const struct model_input *in, const void **v)
 	v[NET_IN_MASK] = in->mask;
 	v[NET_IN_MICRO] = in->micro;
 	v[NET_IN_POOLED] = in->pooled;
+	v[NET_IN_FIRST] = in->first;
 	v[COTANGENT] = NULL;
 }
 
@@ -330,5 +331,6 @@ void model_pull(struct model *m, int64_t n, const struct model_input *in, const 
 
 	inputs_of(in, v);
 	v[COTANGENT] = dy;
-	runner_submit(m->runner, n, v, 1 << NET_IN_X | 1 << NET_IN_TEXT | 1 << NET_IN_MASK | 1 << NET_IN_POOLED | 1 << COTANGENT, outs);
+	runner_submit(m->runner, n, v, 1 << NET_IN_X | 1 << NET_IN_TEXT | 1 << NET_IN_MASK | 1 << NET_IN_POOLED | 1 << NET_IN_FIRST | 1 << COTANGENT,
+	              outs);
 }

@@ -87,12 +87,13 @@ struct model_input {
 	const float *text;         /* (n, text_tokens, text_width), or NULL without text */
 	const float *mask, *micro; /* mask (n, text_tokens), NULL: no padding; micro (n, NET_MICRO) */
 	const float *pooled;       /* (n, pooled_width), or NULL */
+	const float *first;        /* (n, 1 + C, S, S): rows of net_put_first, or NULL: no first frames */
 };
 
 /* Run on n samples, in batches of up to `capacity`; out (n, model_elements) is host memory. A sample's output does not depend, to the bit, on the
  * other samples. Errors stick to the device. */
 void model_run(struct model *m, int64_t n, const struct model_input *in, float *out);
-/* The same with x, text, mask, pooled and out in device memory; does not wait. */
+/* The same with x, text, mask, pooled, first and out in device memory; does not wait. */
 void model_submit(struct model *m, int64_t n, const struct model_input *in, float *out);
 
 /* out as model_submit, and dx (n, C, S, S) = J' dy for dy (n, model_elements), where J is the Jacobian of a sample's output with respect to its x; dy

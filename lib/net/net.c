@@ -11,6 +11,7 @@
 #include "core/str.h"
 #include "net/diffusers.h"
 #include "net/netdef.h"
+#include "tape/ops.h"
 
 #define NET_ENTRY(name) &net_##name,
 static const struct net_def *const defs[] = {NET_DEFS(NET_ENTRY)};
@@ -202,6 +203,12 @@ int net_check(const struct net_config *c, struct err *e)
 		    e, ERR_USAGE,
 		    "a %s network is for pictures, and these samples are clips of %lld frames; use a preset such as vdit-nano/1x4 or unet-nano",
 		    net_name(c), (long long)c->frames);
+	if (c->first_frame && (!c->frames || !net_may_read(c, NET_IN_FIRST)))
+		return err_set(e, ERR_USAGE, "a %s network for %s reads no first frame; --first-frame is for networks for clips", net_name(c),
+		               c->frames ? "clips" : "pictures");
+	if (!(c->frame_dropout >= 0 && c->frame_dropout < 1))
+		return err_set(e, ERR_USAGE, "a first frame that is withheld with probability %g is out of range; expected 0 to below 1",
+		               c->frame_dropout);
 	if (c->def->check && c->def->check(c, e))
 		return -1;
 	if (c->classes < 0 || c->classes > 10000000 || !(c->class_dropout >= 0 && c->class_dropout < 1))
@@ -305,9 +312,27 @@ int net_from_json(const json_t *o, const char *where, struct net_config *c, stru
 
 /* ---- recording ---- */
 
+/* x (B, F, C, S, S) with the plane and the channels of `first` behind its own, at frame 0; zeros at the others: (B, F, 2 C + 1, S, S). */
+static struct tensor *with_first(struct tape *t, const struct net_config *c, const struct net_input *in)
+{
+	int64_t b = in->x->shape[0], n = c->channels + 1, one[5] = {b, 1, n, c->size, c->size}, all[5] = {b, c->frames, n, c->size, c->size};
+	int64_t frames[4] = {c->frames, 1, 1, 1};
+	double *at_first = mem_zalloc((size_t)c->frames, sizeof *at_first);
+	struct tensor *both[2] = {in->x};
+
+	at_first[0] = 1;
+	both[1] = op_mul(t, op_expand(t, op_reshape(t, in->first, 5, one), all), tape_constant(t, 4, frames, at_first));
+	mem_free(at_first);
+	return op_concat(t, 2, 2, both);
+}
+
 struct tensor *net_record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	return c->def->record(t, p, c, in);
+	struct net_input joined = *in;
+
+	if (c->first_frame)
+		joined.x = with_first(t, c, in);
+	return c->def->record(t, p, c, &joined);
 }
 
 static struct tape *record_one(const struct net_config *c, struct params *p)

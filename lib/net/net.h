@@ -22,6 +22,8 @@ struct net_config {
 	int64_t out_channels;                   /* as channels, or twice that if a variance is predicted too */
 	int64_t size;                           /* height = width */
 	int64_t frames;                         /* of a clip; 0: samples are pictures */
+	int64_t first_frame;                    /* 1: the network reads the clean first frame of the clip (image to video) */
+	double frame_dropout;                   /* probability that it is withheld in training; > 0: the network also works without it */
 	int64_t classes;                        /* 0: unconditional */
 	double class_dropout;                   /* probability of the null label (index `classes`) in training; > 0 adds its row to the table */
 	int64_t clusters;                       /* classifier: K */
@@ -33,7 +35,7 @@ struct net_config {
 };
 
 /* A network's definition lists the inputs that it reads, with their shapes (net/netdef.h). */
-enum net_input_kind { NET_IN_X, NET_IN_TIME, NET_IN_LABEL, NET_IN_TEXT, NET_IN_MASK, NET_IN_MICRO, NET_IN_POOLED, NET_INPUTS };
+enum net_input_kind { NET_IN_X, NET_IN_TIME, NET_IN_LABEL, NET_IN_TEXT, NET_IN_MASK, NET_IN_MICRO, NET_IN_POOLED, NET_IN_FIRST, NET_INPUTS };
 
 /* Inputs by name, or by number (enum net_input_kind). Those that the network does not read are NULL. */
 struct net_input {
@@ -45,6 +47,7 @@ struct net_input {
 			struct tensor *mask;     /* (B, text_tokens), 0 for a token and NET_PADDING for padding; NULL: no padding */
 			struct tensor *micro;    /* (B, NET_MICRO): height, width, aspect ratio */
 			struct tensor *pooled;   /* (B, pooled_width): one vector of the whole text */
+			struct tensor *first;    /* (B, 1 + channels, size, size): a plane of ones and the clean first frame; zeros: none */
 		};
 		struct tensor *v[NET_INPUTS];
 	};
@@ -64,6 +67,11 @@ int net_is_exact(const struct net_config *c);
 int net_reads(const struct net_config *c, enum net_input_kind input);
 /* Whether a configuration of this architecture may have the input. */
 int net_may_read(const struct net_config *c, enum net_input_kind input);
+/* Elements of a row of `first`, (1 + channels, size, size); and fill one for a frame (channels, size, size), NULL: without a frame. */
+int64_t net_first_elements(const struct net_config *c);
+void net_put_first(const struct net_config *c, const float *frame, float *out);
+/* Channels of the tensor that an architecture's layers read: those of the sample, and with a first frame its plane and its channels too. */
+int64_t net_read_channels(const struct net_config *c);
 /* The architecture's name in config.json ("dit", "router", "dit_expert", "pixart"), and its name in reports. */
 const char *net_name(const struct net_config *c);
 const char *net_title(const struct net_config *c);
@@ -145,8 +153,10 @@ const char *net_differs(const struct net_config *a, const struct net_config *b);
 /* Make the inputs of the tape that the configuration reads and that are still NULL in *in. */
 void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in);
 
-/* Record the network. Returns (B, out_channels, size, size), of clips (B, frames, out_channels, size, size), or logits (B, clusters) for a router,
- * contiguous. B is the tape's capacity. */
+/* Record the network. With first_frame, its layers read more channels than x has: after those of x at every frame a plane that is 1 where a clean
+ * frame is given, and the channels of that frame, both 0 but at the first frame. This is the image-to-video input of Wan 2.1 (arXiv 2503.20314),
+ * for frames that are not joined in time. Returns (B, out_channels, size, size), of clips (B, frames, out_channels, size, size), or
+ * logits (B, clusters) for a router, contiguous. B is the tape's capacity. */
 struct tensor *net_record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in);
 
 /* The table of parameters, laid out, without a tape. Release with params_release. */

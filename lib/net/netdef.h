@@ -44,6 +44,10 @@ struct net_field {
 	{"sample_size", "latent_size", NULL, NET_INT, NET_AT(size), side, 0, INT32_MAX, (side) ? NET_ALWAYS : NET_REQUIRED}
 /* An architecture reads clips if it lists this field. */
 #define NET_FRAMES_FIELD {"num_frames", NULL, NULL, NET_INT, NET_AT(frames), 0, 0, 65536, 0}
+/* One that reads clips reads their first frames if it lists these too, and NET_READS_FIRST. */
+#define NET_FIRST_FIELDS \
+	{"first_frame", NULL, NULL, NET_INT, NET_AT(first_frame), 0, 0, 1, 0}, \
+	{"first_frame_dropout", NULL, NULL, NET_REAL, NET_AT(frame_dropout), 0, 0, 1, 0}
 #define NET_CLASS_FIELDS \
 	{"num_classes", NULL, NULL, NET_INT, NET_AT(classes), 0, 0, INT32_MAX, 0}
 /* For an expert too: the number of clusters of its data. */
@@ -83,6 +87,8 @@ struct net_reads {
 #define NET_READS_MASK {NET_IN_MASK, 0, 0, 1, {NET_SIZE_OF(text_tokens)}}
 #define NET_READS_POOLED {NET_IN_POOLED, NET_AT(pooled_width), 0, 1, {NET_SIZE_OF(pooled_width)}}
 #define NET_READS_MICRO(when) {NET_IN_MICRO, when, 0, 1, {{NET_MICRO, 0}}}
+/* One plane more than the sample's channels. */
+#define NET_READS_FIRST {NET_IN_FIRST, NET_AT(first_frame), 0, 3, {NET_SIZE_OF(channels), NET_SIZE_OF(size), NET_SIZE_OF(size)}}
 /* clang-format on */
 
 /* The presets of an architecture: PREFIX NAME TAIL on the command line. Architectures may share a set of presets. */

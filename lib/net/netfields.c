@@ -55,6 +55,7 @@ static struct tensor *input(struct tape *t, const struct net_config *c, const st
 
 	for (int i = 0; i < r->rank; i++)
 		shape[1 + i] = r->shape[i].number ? r->shape[i].number : *(const int64_t *)((const char *)c + r->shape[i].at);
+	shape[1] += r->input == NET_IN_FIRST;
 	if (r->input == NET_IN_X)
 		rank = net_sample_shape(c, shape + 1);
 	return tape_input(t, r->integers ? DT_I32 : tape_real(t), 1 + rank, shape, TAPE_BATCHED);
@@ -68,6 +69,26 @@ void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in
 		if (!in->v[i] && r)
 			in->v[i] = input(t, c, r);
 	}
+}
+
+int64_t net_first_elements(const struct net_config *c)
+{
+	return (1 + c->channels) * c->size * c->size;
+}
+
+void net_put_first(const struct net_config *c, const float *frame, float *out)
+{
+	int64_t plane = c->size * c->size;
+
+	for (int64_t i = 0; i < plane; i++)
+		out[i] = frame != NULL;
+	for (int64_t i = 0; i < c->channels * plane; i++)
+		out[plane + i] = frame ? frame[i] : 0;
+}
+
+int64_t net_read_channels(const struct net_config *c)
+{
+	return c->first_frame ? 2 * c->channels + 1 : c->channels;
 }
 
 const char *net_name(const struct net_config *c)

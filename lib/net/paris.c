@@ -15,7 +15,7 @@ static const struct trunk_names paris_names = {
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &paris_names};
+	struct trunk k = trunk_begin(t, p, c, &paris_names);
 	struct tensor *tokens = trunk_tokens(&k, in->x), *time = trunk_time(&k, in->time), *modulation, *text;
 
 	assert(in->text && !in->mask);
@@ -31,6 +31,8 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 /* Released files also contain num_classes. This network has no classes, so the key is not read. */
 static const struct net_field fields[] = {
     NET_PICTURE_FIELDS(32),
+    NET_FRAMES_FIELD,
+    NET_FIRST_FIELDS,
     TRUNK_SHAPE_FIELDS,
     NET_CLUSTER_FIELDS,
     NET_TEXT_FIELDS(77, 768),
@@ -44,7 +46,7 @@ static const struct net_field fields[] = {
     NET_TIME_FIELD,
     TRUNK_NUMBER_FIELDS(1e-5),
 };
-static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT};
+static const struct net_reads inputs[] = {NET_READS_X, NET_READS_FIRST, NET_READS_TIME, NET_READS_TEXT};
 
 static const struct net_alias aliases[] = {
     {"x_embedder.proj.*", "patch_embed.*"},

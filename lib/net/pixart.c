@@ -46,7 +46,7 @@ static void null_text(const struct trunk *k)
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &pixart_names};
+	struct trunk k = trunk_begin(t, p, c, &pixart_names);
 	struct tensor *tokens = trunk_tokens(&k, in->x), *time = trunk_time(&k, in->time), *modulation, *text;
 
 	assert(in->text && !in->micro == !k.c->micro);
@@ -65,6 +65,8 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 
 static const struct net_field fields[] = {
     NET_PICTURE_FIELDS(0),
+    NET_FRAMES_FIELD,
+    NET_FIRST_FIELDS,
     TRUNK_SHAPE_FIELDS,
     NET_CLASS_FIELDS,
     NET_CLUSTER_FIELDS,
@@ -76,7 +78,8 @@ static const struct net_field fields[] = {
     NET_TIME_FIELD,
     TRUNK_NUMBER_FIELDS(0),
 };
-static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT, NET_READS_MASK, NET_READS_MICRO(TRUNK_AT(micro))};
+static const struct net_reads inputs[] = {NET_READS_X,    NET_READS_FIRST, NET_READS_TIME,
+                                          NET_READS_TEXT, NET_READS_MASK,  NET_READS_MICRO(TRUNK_AT(micro))};
 
 static int check(const struct net_config *c, struct err *e)
 {

@@ -35,7 +35,7 @@ static struct tensor *head(const struct trunk *k, struct tensor *tokens)
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &paris_names};
+	struct trunk k = {.l = {.t = t, .p = p}, .net = c, .c = trunk_config(c), .names = &paris_names};
 	int64_t picture[4] = {in->x->shape[0], net_sample_elements(c) / (c->size * c->size), c->size, c->size};
 	struct tensor *tokens = with_class_token(&k, trunk_tokens(&k, op_reshape(t, in->x, 4, picture)));
 	struct tensor *act = tape_float_grad(t, op_unary(t, trunk_time(&k, in->time), UNARY_SILU));

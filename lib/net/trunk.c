@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/samemath.h"
+#include "net/rotarytable.h"
 #include "tape/ops.h"
 
 enum { HALF_FREQUENCIES = 128 }; /* frequencies of layer_timestep */
@@ -43,16 +44,44 @@ struct init trunk_positions(double scale)
 	return (struct init){.kind = INIT_FILL, .a = scale, .fill = positions_fill};
 }
 
+static int64_t places(const struct net_config *c)
+{
+	int64_t side = c->size / trunk_config(c)->patch;
+
+	return side * side;
+}
+
+struct trunk trunk_begin(struct tape *t, struct params *p, const struct net_config *c, const struct trunk_names *names)
+{
+	struct trunk k = {.l = {.t = t, .p = p}, .net = c, .c = trunk_config(c), .names = names, .frames = c->frames};
+	struct rotary_axes axes = {.axes = 2, .size = {c->frames, places(c)}, .pairs = {k.c->hidden / k.c->heads / 2, 0}, .theta = 10000};
+
+	if (k.frames)
+		rotary_record(t, &axes, &k.cosine, &k.sine);
+	return k;
+}
+
+/* Tensors of clips are computed on as pictures where frames do not meet: (B, F, ..) and (B F, ..) share their memory. */
+static struct tensor *each_frame(const struct trunk *k, struct tensor *x)
+{
+	int64_t picture[4] = {x->shape[0] * k->frames, x->shape[2], x->shape[3], x->shape[4]};
+
+	return op_reshape(k->l.t, x, 4, picture);
+}
+
 struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x)
 {
 	const struct trunk_config *c = k->c;
-	int64_t n = k->net->size / c->patch, pos[3] = {1, n * n, c->hidden};
-	struct linear patches = {.out = c->hidden, .init = init_xavier(x->shape[1] * c->patch * c->patch, c->hidden)};
+	int64_t pos[3] = {1, places(k->net), c->hidden}, clip[3] = {x->shape[0], k->frames * pos[1], c->hidden};
 	struct init positions = trunk_positions(c->position_scale > 0 ? c->position_scale : 1);
-	struct tensor *h = layer_patches(&k->l, x, k->names->patch, c->patch, &patches);
+	struct linear patches = {.out = c->hidden};
+	struct tensor *h;
 
+	x = k->frames ? each_frame(k, x) : x;
+	patches.init = init_xavier(x->shape[1] * c->patch * c->patch, c->hidden);
+	h = layer_patches(&k->l, x, k->names->patch, c->patch, &patches);
 	h = op_add(k->l.t, h, layer_param_init(&k->l, "pos_embed", 3, pos, c->learned_positions ? 0 : PARAM_FROZEN, positions));
-	return tape_float(k->l.t, h);
+	return tape_float(k->l.t, k->frames ? op_reshape(k->l.t, h, 3, clip) : h);
 }
 
 struct tensor *trunk_time(const struct trunk *k, struct tensor *time)
@@ -66,43 +95,91 @@ static struct layers in_block(const struct trunk *k, int64_t block)
 	return layers_in(&k->l, "%s.%d.", k->names->blocks, (int)block);
 }
 
-static struct tensor *self_attention(const struct trunk *k, const struct layers *l, struct tensor *h)
+/* The width between the layers of an MLP. */
+static int64_t wide(const struct trunk *k)
+{
+	return (int64_t)((double)k->c->hidden * k->c->mlp_ratio);
+}
+
+/* The layers of a block, and the time block's that follows it. */
+struct kind {
+	struct layers l;
+	int across;            /* 1: attention across frames */
+	struct init attn, mlp; /* the initial weights of the last layers of attention and MLP */
+};
+
+static struct kind space_kind(const struct trunk *k, int64_t block)
 {
 	int64_t n = k->c->hidden;
 
-	return layer_attention(l, h,
-	                       &(struct attention){.weight = k->names->qkv_weight,
-	                                           .bias = k->names->qkv_bias,
-	                                           .out = k->names->proj,
-	                                           .heads = k->c->heads,
-	                                           .init = init_xavier(n, 3 * n),
-	                                           .out_init = init_xavier(n, n)});
+	return (struct kind){.l = in_block(k, block), .attn = init_xavier(n, n), .mlp = init_xavier(wide(k), n)};
 }
 
-static struct tensor *mlp(const struct trunk *k, const struct layers *l, struct tensor *h)
+/* gated: the initial gates are 0, so the layers need not be. */
+static struct kind time_kind(const struct trunk *k, int64_t block, int gated)
 {
-	int64_t n = k->c->hidden, wide = (int64_t)((double)n * k->c->mlp_ratio);
+	struct kind time = space_kind(k, block);
 
-	h = layer_linear(l, h, k->names->fc1, &(struct linear){.out = wide, .act = UNARY_GELU_TANH + 1, .init = init_xavier(n, wide)});
-	return layer_linear(l, h, k->names->fc2, &(struct linear){.out = n, .init = init_xavier(wide, n)});
+	time.l = layers_in(&k->l, TRUNK_TIME_BLOCKS "%d.", (int)block);
+	time.across = 1;
+	if (!gated)
+		time.attn = time.mlp = init_zero;
+	return time;
 }
 
-struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *x, struct tensor *act)
+static struct tensor *self_attention(const struct trunk *k, const struct kind *b, struct tensor *h)
 {
-	struct layers l = in_block(k, block);
-	struct tape *t = l.t;
+	int64_t n = k->c->hidden, frame[3] = {h->shape[0] * k->frames, k->frames ? h->shape[1] / k->frames : 0, n},
+		tokens[3] = {h->shape[0], h->shape[1], n};
+	struct attention a = {.weight = k->names->qkv_weight,
+	                      .bias = k->names->qkv_bias,
+	                      .out = k->names->proj,
+	                      .heads = k->c->heads,
+	                      .init = init_xavier(n, 3 * n),
+	                      .out_init = b->attn};
+
+	if (b->across) {
+		a.cosine = k->cosine;
+		a.sine = k->sine;
+		a.frames = k->frames;
+	} else if (k->frames) {
+		h = op_reshape(k->l.t, h, 3, frame);
+	}
+	h = layer_attention(&b->l, h, &a);
+	return k->frames ? op_reshape(k->l.t, h, 3, tokens) : h;
+}
+
+static struct tensor *mlp(const struct trunk *k, const struct kind *b, struct tensor *h)
+{
+	int64_t n = k->c->hidden, m = wide(k);
+
+	h = layer_linear(&b->l, h, k->names->fc1, &(struct linear){.out = m, .act = UNARY_GELU_TANH + 1, .init = init_xavier(n, m)});
+	return layer_linear(&b->l, h, k->names->fc2, &(struct linear){.out = n, .init = b->mlp});
+}
+
+static struct tensor *block_zero(const struct trunk *k, const struct kind *b, struct tensor *x, struct tensor *act)
+{
+	struct tape *t = k->l.t;
 	int64_t six[4] = {x->shape[0], 6, 1, k->c->hidden};
 	struct tensor *m[6], *h; /* m: shift, scale, gate of the attention, then of the MLP: (B, 1, H) each */
 
 	tape_block_begin(t);
-	h = layer_linear(&l, act, k->names->modulation, &(struct linear){.out = 6 * k->c->hidden, .init = init_zero});
+	h = layer_linear(&b->l, act, k->names->modulation, &(struct linear){.out = 6 * k->c->hidden, .init = init_zero});
 	op_unstack(t, op_reshape(t, h, 4, six), 1, m);
-	h = self_attention(k, &l, op_norm(t, x, m[1], m[0], NORM_LAYER, trunk_eps(k->c), 1));
+	h = self_attention(k, b, op_norm(t, x, m[1], m[0], NORM_LAYER, trunk_eps(k->c), 1));
 	x = tape_float(t, op_gate(t, x, m[2], h));
-	h = mlp(k, &l, op_norm(t, x, m[4], m[3], NORM_LAYER, second_eps(k->c), 1));
+	h = mlp(k, b, op_norm(t, x, m[4], m[3], NORM_LAYER, second_eps(k->c), 1));
 	x = tape_float(t, op_gate(t, x, m[5], h));
 	tape_block_end(t);
 	return x;
+}
+
+struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *x, struct tensor *act)
+{
+	struct kind space = space_kind(k, block), time = time_kind(k, block, 1);
+
+	x = block_zero(k, &space, x, act);
+	return k->frames ? block_zero(k, &time, x, act) : x;
 }
 
 struct tensor *trunk_modulation(const struct trunk *k, struct tensor *time, const char *prefix)
@@ -163,24 +240,34 @@ static struct tensor *modulation_table(const struct trunk *k, const struct layer
 	return layer_param_init(l, name, 2, shape, 0, (struct init){.kind = INIT_NORMAL, .a = 1 / sqrt((double)k->c->hidden)});
 }
 
-struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct tensor *x, struct tensor *modulation, struct tensor *text,
-                                  struct tensor *mask)
+/* text: NULL without cross attention */
+static struct tensor *block_single(const struct trunk *k, const struct kind *b, struct tensor *x, struct tensor *modulation, struct tensor *text,
+                                   struct tensor *mask)
 {
-	struct layers l = in_block(k, block);
-	struct tape *t = l.t;
+	struct tape *t = k->l.t;
 	int64_t six[3] = {6, 1, k->c->hidden};
-	struct tensor *m[6], *h; /* as in trunk_block */
+	struct tensor *m[6], *h; /* as in block_zero */
 
 	tape_block_begin(t);
-	h = modulation_table(k, &l, k->names->table, 6);
+	h = modulation_table(k, &b->l, k->names->table, 6);
 	op_unstack(t, op_add(t, modulation, op_reshape(t, h, 3, six)), 1, m);
-	h = self_attention(k, &l, op_norm(t, x, m[1], m[0], NORM_LAYER, trunk_eps(k->c), 1));
+	h = self_attention(k, b, op_norm(t, x, m[1], m[0], NORM_LAYER, trunk_eps(k->c), 1));
 	x = tape_float(t, op_gate(t, x, m[2], h));
-	x = tape_float(t, op_add(t, x, cross_attention(k, &l, x, text, mask)));
-	h = mlp(k, &l, op_norm(t, x, m[4], m[3], NORM_LAYER, second_eps(k->c), 1));
+	if (text)
+		x = tape_float(t, op_add(t, x, cross_attention(k, &b->l, x, text, mask)));
+	h = mlp(k, b, op_norm(t, x, m[4], m[3], NORM_LAYER, second_eps(k->c), 1));
 	x = tape_float(t, op_gate(t, x, m[5], h));
 	tape_block_end(t);
 	return x;
+}
+
+struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct tensor *x, struct tensor *modulation, struct tensor *text,
+                                  struct tensor *mask)
+{
+	struct kind space = space_kind(k, block), time = time_kind(k, block, 0);
+
+	x = block_single(k, &space, x, modulation, text, mask);
+	return k->frames ? block_single(k, &time, x, modulation, NULL, NULL) : x;
 }
 
 struct tensor *trunk_last(const struct trunk *k, struct tensor *tokens)
@@ -208,9 +295,13 @@ struct tensor *trunk_final_single(const struct trunk *k, struct tensor *tokens, 
 struct tensor *trunk_unpatchify(const struct trunk *k, struct tensor *h)
 {
 	const struct trunk_config *c = k->c;
-	int64_t n = k->net->size / c->patch, p = c->patch, b = h->shape[0];
-	int64_t split[6] = {b, n, n, p, p, k->net->out_channels}, picture[4] = {b, k->net->out_channels, k->net->size, k->net->size};
+	int64_t n = k->net->size / c->patch, p = c->patch, b = h->shape[0] * (k->frames ? k->frames : 1), size = k->net->size;
+	int64_t split[6] = {b, n, n, p, p, k->net->out_channels}, shape[5] = {h->shape[0], k->frames};
 	static const int order[6] = {0, 5, 1, 3, 2, 4};
+	int rank = k->frames ? 2 : 1;
 
-	return op_reshape(k->l.t, op_copy(k->l.t, op_permute(k->l.t, op_reshape(k->l.t, h, 6, split), order)), 4, picture);
+	shape[rank++] = k->net->out_channels;
+	shape[rank++] = size;
+	shape[rank++] = size;
+	return op_reshape(k->l.t, op_copy(k->l.t, op_permute(k->l.t, op_reshape(k->l.t, h, 6, split), order)), rank, shape);
 }

@@ -33,6 +33,11 @@ int trunk_check(const struct net_config *c, struct err *e)
 
 	if (patches_check(c, t->patch, e) || patches_check_shape(t->hidden, t->heads, t->depth, e))
 		return -1;
+	if (c->frames && patches_check_tokens(c->frames * (c->size / t->patch) * (c->size / t->patch), e))
+		return -1;
+	if (c->frames && !net_is_classifier(c) && t->hidden % (2 * t->heads))
+		return err_set(e, ERR_USAGE, "a network for clips needs heads of even width, and %lld heads of a width of %lld are not",
+		               (long long)t->heads, (long long)t->hidden);
 	if (!(t->mlp_ratio <= 64 && (double)t->hidden * t->mlp_ratio >= 1))
 		return err_set(e, ERR_USAGE, "mlp_ratio %g of a width of %lld is not in 1/width..64", t->mlp_ratio, (long long)t->hidden);
 	return 0;

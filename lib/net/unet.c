@@ -251,7 +251,7 @@ static struct tensor *unfold(struct tape *t, struct tensor *x, int64_t p)
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
 	struct unet u = {.l = {t, p, ""}, .net = c, .c = own(c), .text = in->text, .dropout = in->dropout};
-	int64_t frames = c->frames ? c->frames : 1, picture[4] = {in->x->shape[0], frames * c->channels, c->size, c->size};
+	int64_t frames = c->frames ? c->frames : 1, picture[4] = {in->x->shape[0], frames * net_read_channels(c), c->size, c->size};
 	int64_t clip[5] = {in->x->shape[0], frames, c->out_channels, c->size, c->size};
 	int64_t patch = patch_of(u.c), out = frames * c->out_channels * patch * patch;
 	int levels = levels_of(u.c);
@@ -314,20 +314,26 @@ static int check(const struct net_config *c, struct err *e)
 	    NET_HIDDEN_DROPOUT_FIELD, NET_TIME_FIELD
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(0), NET_FRAMES_FIELD, NET_CLASS_FIELDS,
-    NET_CLUSTER_FIELDS,    FIELDS,           {"head_width", NULL, "head", NET_INT, OWN(head), 8, 0, 65536, NET_UNWRITTEN},
+    NET_PICTURE_FIELDS(0),
+    NET_FRAMES_FIELD,
+    NET_FIRST_FIELDS,
+    NET_CLASS_FIELDS,
+    NET_CLUSTER_FIELDS,
+    FIELDS,
+    {"head_width", NULL, "head", NET_INT, OWN(head), 8, 0, 65536, NET_UNWRITTEN},
 };
 static const struct net_field text_fields[] = {
     NET_PICTURE_FIELDS(0),
     NET_FRAMES_FIELD,
+    NET_FIRST_FIELDS,
     NET_CLUSTER_FIELDS,
     {"text_tokens", NULL, NULL, NET_INT, NET_AT(text_tokens), 77, 0, INT32_MAX, 0},
     {"cross_attention_dim", NULL, NULL, NET_INT, NET_AT(text_width), 1280, 0, INT32_MAX, 0},
     FIELDS,
     {"heads", NULL, "heads", NET_INTS, OWN(heads), 0, 1, 65536, NET_UNWRITTEN},
 };
-static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_LABEL};
-static const struct net_reads text_inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT};
+static const struct net_reads inputs[] = {NET_READS_X, NET_READS_FIRST, NET_READS_TIME, NET_READS_LABEL};
+static const struct net_reads text_inputs[] = {NET_READS_X, NET_READS_FIRST, NET_READS_TIME, NET_READS_TEXT};
 
 /* ---- diffusers' config.json ---- */
 

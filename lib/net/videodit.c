@@ -375,6 +375,7 @@ static int check_noise(const struct net_config *c, struct err *e)
 static const struct net_field fields[] = {
     NET_PICTURE_FIELDS(0),
     NET_FRAMES_FIELD,
+    NET_FIRST_FIELDS,
     {"patch_size_t", NULL, "patch_t", NET_INT, VIDEO_AT(patch_t), 0, 0, INT32_MAX, NET_REQUIRED},
     {"patch_size", NULL, "patch", NET_INT, VIDEO_AT(patch), 0, 0, INT32_MAX, NET_REQUIRED},
     {"hidden_size", NULL, "hidden", NET_INT, VIDEO_AT(hidden), 0, 0, INT32_MAX, NET_REQUIRED},
@@ -393,6 +394,7 @@ static const struct net_field fields[] = {
 };
 static const struct net_reads inputs[] = {
     NET_READS_X,
+    NET_READS_FIRST,
     NET_READS_TIME,
     NET_READS_LABEL,
     {NET_IN_TEXT, VIDEO_AT(text), 0, 2, {NET_SIZE_OF(text_tokens), NET_SIZE_OF(text_width)}},

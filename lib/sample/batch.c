@@ -42,7 +42,9 @@ void batch_choose(struct sampling *r, int64_t at, int64_t n)
 int batch_texts(struct sampling *r, int64_t n, struct texts *texts, struct err *e)
 {
 	*texts = (struct texts){0};
-	return r->text ? textsource_batch(r->text, n, r->prompt, r->wanted, r->negative, texts, e) : 0;
+	if (r->text && textsource_batch(r->text, n, r->prompt, r->wanted, r->negative, texts, e))
+		return -1;
+	return r->firsts.n ? firstframes_batch(&r->firsts, n, r->index, r->framed, texts, e) : 0;
 }
 
 void batch_items(struct sampling *r, int64_t n)

@@ -52,6 +52,7 @@ void sampling_rows(struct sampling *r)
 	r->seeds = mem_zalloc(n, sizeof *r->seeds);
 	r->wanted = mem_zalloc(n, sizeof *r->wanted);
 	r->negative = mem_zalloc(n, sizeof *r->negative);
+	r->framed = mem_zalloc(n, sizeof *r->framed);
 	r->item = mem_zalloc(n, sizeof *r->item);
 	r->assigned = mem_zalloc((size_t)s->k, sizeof *r->assigned);
 	r->networks = s->members + r->guide.model.members;
@@ -102,7 +103,8 @@ static int sample_batch(struct sampling *r, int64_t n, struct err *e)
 	                         .label = r->label,
 	                         .chosen = r->chosen,
 	                         .text = r->wanted,
-	                         .negative = r->negative};
+	                         .negative = r->negative,
+	                         .first = r->firsts.n ? r->framed : NULL};
 	int rc;
 
 	if (batch_texts(r, n, &c.texts, e) || sampler_run(r->state, r->x, &c, r->heaviest, &r->stats, e) || ranks_rest(r, e))

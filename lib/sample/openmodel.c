@@ -71,8 +71,10 @@ static int check_classes(struct sampling *r, struct err *e)
 		return -1;
 	if (!r->ask.class && s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "--class is missing: this model was trained without the null label, so it always needs a class");
-	if (request_pairs(&r->ask) && r->class == CLASS_NONE && !s->text_tokens)
-		return err_set(e, ERR_USAGE, "--cfg %g needs --class: guidance is towards a class", r->ask.cfg);
+	if (request_pairs(&r->ask) && r->class == CLASS_NONE && !s->text_tokens && !(r->ask.first_frame && s->first_frame))
+		return err_set(e, ERR_USAGE, "--cfg %g needs %s", r->ask.cfg,
+		               s->first_frame ? "--class or --first-frame: guidance is towards a class or a first frame"
+		                              : "--class: guidance is towards a class");
 	if (request_pairs(&r->ask) && s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "--cfg %g: this model was trained without the null label, so it has no unconditional prediction",
 		               r->ask.cfg);
@@ -84,7 +86,7 @@ static int check_format(struct sampling *r, const char *dir, struct err *e)
 {
 	int clips = r->ensemble.frames > 0;
 
-	if (clips && r->format_open && r->sink == SINK_TAR)
+	if (clips && r->format_open)
 		r->ask.format = FORMAT_CLIP;
 	if (r->ask.frames && !clips)
 		return err_set(e, ERR_USAGE, "--frames: %s makes pictures, not clips", dir);
@@ -193,6 +195,24 @@ static int open_text(struct sampling *r, const char *dir, struct err *e)
 	                                       .bulk = compact_mapped((enum compact_type)r->ask.encoder_dtype, r->ask.map),
 	                                       .device = r->device};
 	return (r->text = textsource_open(&r->words, e)) ? 0 : -1;
+}
+
+/* Read the first frames of all clips; rank 0 alone needs them. */
+static int open_first(struct sampling *r, const char *dir, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+
+	if (r->ask.first_frame && !s->first_frame)
+		return err_set(e, ERR_USAGE, "--first-frame: no expert of %s reads a first frame; ddm-train --first-frame makes one", dir);
+	if (!r->ask.first_frame && ensemble_without_first(s, dir, e))
+		return err_prefix(e, "--first-frame is missing");
+	if (request_pairs(&r->ask) && s->needs_first && r->class == CLASS_NONE && !s->text_tokens)
+		return err_set(e, ERR_USAGE,
+		               "--cfg %g: the model was trained with --first-frame-drop 0, so it has no prediction without a first frame",
+		               r->ask.cfg);
+	if (!r->ask.first_frame)
+		return 0;
+	return firstframes_load(&r->firsts, r->ask.first_frame, s->channels, s->size, r->ask.first, r->count, e);
 }
 
 static int count_pictures(struct sampling *r, struct err *e)
@@ -351,7 +371,7 @@ int sampling_open_model(struct sampling *r, struct err *e)
 		return set_mixture(r, e) || ranks_deal(r, e) ? -1 : 0;
 	if (sampling_takes_orders(r))
 		return find_vae(r, dir, e) || set_mixture(r, e) || set_distance(r, e) ? -1 : 0;
-	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
+	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e) || open_first(r, dir, e))
 		return -1;
 	if (r->encoder_dtype_given && r->ask.encoder_dtype && r->device->compact && (!r->text || r->ask.text_features))
 		sampling_warn(r, "--encoder-weight-dtype does nothing: %s consists of convolutions, whose weights the CPU keeps in f32", r->vae);

@@ -36,7 +36,7 @@ static int by_name(const char *path)
 static int settle_output(struct sampling *r, struct err *e)
 {
 	struct sample_request *a = &r->ask;
-	int i;
+	int i, format_open = a->format < 0;
 
 	if (!a->out) {
 		r->sink = SINK_NOTHING;
@@ -47,7 +47,6 @@ static int settle_output(struct sampling *r, struct err *e)
 		return 0;
 	}
 	i = by_name(a->out);
-	r->format_open = a->format < 0 && i < 0;
 	if (i >= 0 && a->format >= 0 && a->format != (int)named[i].format)
 		return err_set(e, ERR_USAGE, "-o %s contradicts --format %s: that name means %s", a->out, sample_formats[a->format],
 		               sample_formats[named[i].format]);
@@ -55,6 +54,7 @@ static int settle_output(struct sampling *r, struct err *e)
 	r->sink = i >= 0 ? SINK_FILE : SINK_TAR;
 	if (*a->out && a->out[strlen(a->out) - 1] == '/')
 		r->sink = SINK_FOLDER;
+	r->format_open = format_open && r->sink == SINK_TAR;
 	if (a->format == FORMAT_NPZ && (r->sink == SINK_FOLDER || !strcmp(a->out, "-")))
 		return err_set(e, ERR_USAGE, "--format npz needs -o FILE: it is not written to a folder or to standard output");
 	if (a->format == FORMAT_NPZ)

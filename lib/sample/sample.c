@@ -164,6 +164,7 @@ void sampling_free(struct sampling *r)
 		claim_drop((const char *const[]){r->ask.out, r->ask.grid, r->ask.report, r->ask.log, r->ask.timing}, 5);
 	textsource_free(r->text);
 	prompts_release(&r->prompts);
+	firstframes_release(&r->firsts);
 	mem_free(r->encoder);
 	mem_free(r->vae);
 	mem_free(r->classes);
@@ -196,5 +197,6 @@ void sampling_free(struct sampling *r)
 	mem_free(r->seeds);
 	mem_free(r->wanted);
 	mem_free(r->negative);
+	mem_free(r->framed);
 	mem_free(r);
 }

@@ -47,15 +47,16 @@ struct sample_request {
 	const char *model; /* folder with experts and a router, or with one network */
 
 	/* Pictures. */
-	int64_t each;          /* number of pictures; with prompts, per prompt */
-	const char *prompt;    /* one prompt for all pictures, for experts that read text */
-	const char *prompts;   /* file of prompts, "-": standard input; excludes `prompt` */
-	const char *negative;  /* negative prompt, "" by default */
-	const char *class;     /* number or name, a list separated by commas, "all" or "labels" */
-	const char *centroids; /* file: centroids of ddm-cluster, for routes with the weights "distance" */
-	const char *features;  /* KIND:PATH as in metric/extractor.h: the network of the centroids' features; NULL: they need none */
-	const char *labels;    /* file: table of reference items, for route "oracle" and class "labels" */
-	int64_t first;         /* number of the first picture */
+	int64_t each;            /* number of pictures; with prompts, per prompt */
+	const char *prompt;      /* one prompt for all pictures, for experts that read text */
+	const char *prompts;     /* file of prompts, "-": standard input; excludes `prompt` */
+	const char *negative;    /* negative prompt, "" by default */
+	const char *class;       /* number or name, a list separated by commas, "all" or "labels" */
+	const char *centroids;   /* file: centroids of ddm-cluster, for routes with the weights "distance" */
+	const char *features;    /* KIND:PATH as in metric/extractor.h: the network of the centroids' features; NULL: they need none */
+	const char *first_frame; /* samples whose first frames the clips begin with: one for all, or one of each clip; NULL: none */
+	const char *labels;      /* file: table of reference items, for route "oracle" and class "labels" */
+	int64_t first;           /* number of the first picture */
 	uint64_t seed;
 
 	/* Sampling. */

@@ -15,6 +15,12 @@ static void stamp_distance(const struct sampling *r, struct stamp *s)
 		stamp_input(s, "vae", r->distance.vae_hash);
 }
 
+static void stamp_first(const struct sampling *r, struct stamp *s)
+{
+	if (r->firsts.n)
+		stamp_input(s, "first_frame", r->firsts.hash);
+}
+
 /* Adds the output options, the VAE and the sources of text features. */
 static void stamp_output(const struct sampling *r, struct stamp *s)
 {
@@ -42,6 +48,7 @@ struct stamp *samplestamp_all(const struct sampling *r)
 	}
 	if (r->text && request_pairs(&r->ask) && !r->ask.negative_features)
 		stamp_text(s, "negative", r->ask.negative);
+	stamp_first(r, s);
 	if (r->labels.n)
 		stamp_input(s, "labels", r->labels.hash);
 	stamp_distance(r, s);
@@ -81,6 +88,7 @@ struct stamp *samplestamp_picture(const struct sampling *r, int64_t i)
 	if (policy_uses(&r->policy, WEIGHT_ORACLE))
 		stamp_i64(s, "expert", r->chosen[i]);
 	stamp_output(r, s);
+	stamp_first(r, s);
 	if (r->labels.n)
 		stamp_input(s, "labels", r->labels.hash);
 	stamp_distance(r, s);

@@ -17,6 +17,7 @@
 #include "file/stamp.h"
 #include "kernels/profile.h"
 #include "sample/distance.h"
+#include "sample/firstframes.h"
 #include "sample/output.h"
 #include "sample/prompts.h"
 #include "sample/reference.h"
@@ -27,7 +28,7 @@ struct sampling {
 	struct sample_request ask; /* the request, with all defaults filled in */
 	struct sample_hooks hooks;
 	int64_t count;                     /* total number of pictures, or clips */
-	int format_open;                   /* the request leaves the format open */
+	int format_open;                   /* the request leaves the format open, and -o is a tar */
 	struct scheduler_solver scheduled; /* solver of a diffusers pipeline; ask.solver may point to its text */
 	struct policy policy;
 	struct solver_choice solver;
@@ -52,6 +53,7 @@ struct sampling {
 	struct outfile log;
 	struct output out;
 	struct prompts prompts;
+	struct firstframes firsts; /* n is 0 without --first-frame */
 	struct textsource_options words;
 	struct textsource *text; /* NULL: the experts read no text */
 	char *encoder, *vae;     /* folders, or NULL */
@@ -78,7 +80,7 @@ struct sampling {
 	int64_t at, rows;                    /* pictures before the batch; pictures that are being drawn */
 	int64_t *index, *prompt, *draw, *of; /* (batch): picture number, prompt, noise number within its seed; `of` as in sampler_call */
 	uint64_t *seeds;                     /* (batch) */
-	int32_t *wanted, *negative;          /* (batch) rows of texts: prompts, negative prompts */
+	int32_t *wanted, *negative, *framed; /* (batch) rows of texts: prompts, negative prompts, first frames */
 	int32_t *label, *chosen, *heaviest;  /* (batch) */
 	double *weights;                     /* (batch, steps, k), with --log */
 	struct output_item *item;            /* (batch) */
@@ -118,9 +120,9 @@ int sampling_prepare(struct sampling *r, struct err *e);
 /* Set the number, prompt and noise of picture i of the batch that begins with picture r->at. */
 void sampling_choose(struct sampling *r, int64_t i);
 int sampling_draw(struct sampling *r, struct err *e); /* draw all pictures from r->kept on */
-/* batch.c: the parts of a batch of n pictures. Choose those after the first `at`; gather their texts, borrowed until the next call; name and stamp
- * r->item; put one into the outputs (an output_made_fn), all of them in order; add the heaviest experts and weights to the counts and the log, and
- * save. */
+/* batch.c: the parts of a batch of n pictures. Choose those after the first `at`; gather their texts and first frames, borrowed until the next
+ * call; name and stamp r->item; put one into the outputs (an output_made_fn), all of them in order; add the heaviest experts and weights to the
+ * counts and the log, and save. */
 void batch_choose(struct sampling *r, int64_t at, int64_t n);
 int batch_texts(struct sampling *r, int64_t n, struct texts *texts, struct err *e);
 void batch_items(struct sampling *r, int64_t n);

@@ -8,12 +8,12 @@
 #include "sample/sampling.h"
 
 /* An order begins with this. Then come, each for all rows: noise numbers, seeds, images of each seed; chosen experts, rows of texts, those of
- * negative texts, labels; and the features, masks and pooled vectors of the texts; then the name, the stamp and the prompt of each picture,
- * each with a NUL. */
+ * negative texts, labels, rows of first frames; and the features, masks and pooled vectors of the texts, and the first frames; then the name, the
+ * stamp and the prompt of each picture, each with a NUL. */
 struct piece {
-	int64_t at, rows, texts;
+	int64_t at, rows, texts, firsts;
 	int32_t labels, masks, pooled; /* whether they are there */
-	int32_t files, pixels;         /* whether the answer has the bytes of files, and those of pictures */
+	int32_t files, pixels, spare;  /* whether the answer has the bytes of files, and those of pictures */
 };
 
 /* An answer has the bytes of weights in use, the counts, the weights for the log and the heaviest experts; then for each picture this and its
@@ -71,6 +71,7 @@ static int next_piece(void *arg, struct str *order, struct err *e)
 	p.texts = texts.rows;
 	p.masks = texts.mask != NULL;
 	p.pooled = texts.pooled != NULL;
+	p.firsts = texts.firsts;
 	p.pixels = r->sink == SINK_NPZ || batch_shows(r, 0); /* the sheet shows the first pictures */
 	tokens = (size_t)(texts.rows * s->text_tokens);
 	str_add(order, &p, sizeof p);
@@ -82,12 +83,16 @@ static int next_piece(void *arg, struct str *order, struct err *e)
 	str_add(order, r->negative, n * sizeof *r->negative);
 	if (p.labels)
 		str_add(order, r->label, n * sizeof *r->label);
+	if (p.firsts)
+		str_add(order, r->framed, n * sizeof *r->framed);
 	if (p.texts)
 		str_add(order, texts.features, tokens * (size_t)s->text_width * sizeof *texts.features);
 	if (p.masks)
 		str_add(order, texts.mask, tokens * sizeof *texts.mask);
 	if (p.pooled)
 		str_add(order, texts.pooled, (size_t)(texts.rows * s->pooled_width) * sizeof *texts.pooled);
+	if (p.firsts)
+		str_add(order, texts.first, (size_t)(texts.firsts * s->first_frame) * sizeof *texts.first);
 	add_items(r, p.rows, order);
 	return 1;
 }
@@ -121,10 +126,13 @@ static struct sampler_call read_call(const struct sampling *r, const struct piec
 	c.text = next_bytes(at, n * sizeof *c.text);
 	c.negative = next_bytes(at, n * sizeof *c.negative);
 	c.label = p->labels ? next_bytes(at, n * sizeof *c.label) : NULL;
+	c.first = p->firsts ? next_bytes(at, n * sizeof *c.first) : NULL;
 	c.texts.rows = p->texts;
+	c.texts.firsts = p->firsts;
 	c.texts.features = p->texts ? next_bytes(at, tokens * (size_t)s->text_width) : NULL;
 	c.texts.mask = p->masks ? next_bytes(at, tokens) : NULL;
 	c.texts.pooled = p->pooled ? next_bytes(at, (size_t)(p->texts * s->pooled_width) * sizeof(float)) : NULL;
+	c.texts.first = p->firsts ? next_bytes(at, (size_t)(p->firsts * s->first_frame) * sizeof(float)) : NULL;
 	return c;
 }
 

@@ -286,7 +286,7 @@ int textsource_batch(struct textsource *t, int64_t n, const int64_t *prompt, int
 	}
 	for (int64_t i = 0; i < 2 * n; i++)
 		t->slot[row[i]] = -1;
-	*texts = (struct texts){t->features, o->masked ? t->mask : NULL, rows, t->pooled};
+	*texts = (struct texts){.features = t->features, .mask = o->masked ? t->mask : NULL, .rows = rows, .pooled = t->pooled};
 	mem_free(row);
 	return rc;
 }

@@ -120,7 +120,7 @@ struct frozen *frozen_open(const char *model, int64_t capacity, struct device *d
 		err_prefix(e, "--experts");
 		goto fail;
 	}
-	if (check_experts(&f->ensemble, model, e))
+	if (check_experts(&f->ensemble, model, e) || ensemble_without_first(&f->ensemble, model, e))
 		goto fail;
 	return f;
 fail:

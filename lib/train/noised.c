@@ -49,6 +49,7 @@ static void measure(struct noised *z, int64_t n, const struct net_config *c, enu
 	z->row_bytes[NOISED_MASK] = net_reads(c, NET_IN_MASK) ? (size_t)z->text_tokens * sizeof(float) : 0;
 	z->row_bytes[NOISED_MICRO] = net_reads(c, NET_IN_MICRO) ? NET_MICRO * sizeof(float) : 0;
 	z->row_bytes[NOISED_TARGET] = (size_t)(target_rows(c, kind) * c->clusters) * sizeof(float);
+	z->row_bytes[NOISED_FIRST] = net_reads(c, NET_IN_FIRST) ? (size_t)net_first_elements(c) * sizeof(float) : 0;
 	z->row_bytes[NOISED_POOLED] = net_reads(c, NET_IN_POOLED) ? (size_t)c->pooled_width * sizeof(float) : 0;
 	z->kind = kind;
 }
@@ -80,7 +81,8 @@ void *noised_part(const struct noised *z, enum noised_part part)
 
 static size_t host_bytes(const struct noised *z)
 {
-	return part_bytes(z, NOISED_VECTORS, z->rows) + part_bytes(z, NOISED_MASK, z->rows) + part_bytes(z, NOISED_TARGET, z->rows);
+	return part_bytes(z, NOISED_VECTORS, z->rows) + part_bytes(z, NOISED_MASK, z->rows) + part_bytes(z, NOISED_TARGET, z->rows) +
+	       part_bytes(z, NOISED_FIRST, z->rows);
 }
 
 static int places_init(struct noised *z, struct err *e)
@@ -110,7 +112,7 @@ int noised_init(struct noised *z, struct device *device, int64_t n, const struct
 {
 	float *host;
 
-	*z = (struct noised){.device = device};
+	*z = (struct noised){.device = device, .net = *c};
 	measure(z, n, c, kind);
 	host = mem_try(host_bytes(z), 1, "times and weights of a batch", e);
 	z->t = host;
@@ -128,6 +130,8 @@ int noised_init(struct noised *z, struct device *device, int64_t n, const struct
 		z->mask = host + VECTORS * n;
 	if (z->row_bytes[NOISED_TARGET])
 		z->target = host + (part_bytes(z, NOISED_VECTORS, n) + part_bytes(z, NOISED_MASK, n)) / sizeof *host;
+	if (z->row_bytes[NOISED_FIRST])
+		z->first = host + (host_bytes(z) - part_bytes(z, NOISED_FIRST, n)) / sizeof *host;
 	if (z->row_bytes[NOISED_MICRO])
 		put_micro(z, c);
 	return 0;
@@ -178,7 +182,7 @@ struct arrival {
 
 static struct arrival arrive(const struct noised *z, int64_t n, const struct clean *c)
 {
-	struct arrival a = {.from = {z->t, c->x0, c->text, z->mask, NULL, c->pooled, z->kind == LOSS_SOFT ? z->target : NULL}};
+	struct arrival a = {.from = {z->t, c->x0, c->text, z->mask, NULL, c->pooled, z->kind == LOSS_SOFT ? z->target : NULL, z->first}};
 
 	a.bytes[NOISED_VECTORS] = part_bytes(z, NOISED_VECTORS, z->rows);
 	for (int i = NOISED_X0; i < NOISED_PARTS; i++)
@@ -218,8 +222,20 @@ void noised_put_text(struct noised *z, int64_t n, const struct clean *clean)
 
 	decide_mask(z, n, clean);
 	a = arrive(z, n, clean);
-	a.bytes[NOISED_VECTORS] = a.bytes[NOISED_X0] = a.bytes[NOISED_TARGET] = 0;
+	a.bytes[NOISED_VECTORS] = a.bytes[NOISED_X0] = a.bytes[NOISED_TARGET] = a.bytes[NOISED_FIRST] = 0;
 	put_here(z, &a);
+}
+
+static void keep_first(struct noised *z, int64_t i, const float *x0)
+{
+	net_put_first(&z->net, x0, z->first + i * net_first_elements(&z->net));
+}
+
+void noised_put_first(struct noised *z, int64_t n, const float *x0)
+{
+	for (int64_t i = 0; i < n; i++)
+		keep_first(z, i, x0 + i * z->d);
+	device_put(z->device, noised_part(z, NOISED_FIRST), z->first, part_bytes(z, NOISED_FIRST, n));
 }
 
 void noised_put_target(struct noised *z, int64_t n)
@@ -247,6 +263,14 @@ static int32_t label_of(const struct rows *r, int64_t i)
 	if (y < 0 || (!r->total && o->class_dropout > 0 && rng_uniform(r->seed, RNG_LABEL, r->step, r->first + (uint64_t)i, 0) < o->class_dropout))
 		return (int32_t)o->classes;
 	return y;
+}
+
+/* Whether the first frame of a sample is withheld. */
+static int withholds(const struct rows *r, int64_t i)
+{
+	double p = r->o->frame_dropout;
+
+	return !r->total && p > 0 && rng_uniform(r->seed, RNG_FIRST, r->step, r->first + (uint64_t)i, 0) < p;
 }
 
 /* Label smoothing (Szegedy et al. 2016, arXiv 1512.00567, section 7), in training alone, so that the held-out loss compares across runs. */
@@ -278,6 +302,8 @@ static void decide(const struct rows *r, struct noised *z, int64_t i)
 	z->from_x0[i] = (float)p.from_x0;
 	z->from_eps[i] = (float)p.from_eps;
 	z->label[i] = label_of(r, i);
+	if (z->first)
+		keep_first(z, i, withholds(r, i) ? NULL : r->clean->x0 + i * z->d);
 	if (z->kind == LOSS_SOFT) {
 		int64_t k = (int64_t)(z->row_bytes[NOISED_TARGET] / sizeof(float));
 
@@ -382,6 +408,7 @@ void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind
 	l->mask = in.mask;
 	l->micro = in.micro;
 	l->pooled = in.pooled;
+	l->first = in.first;
 	l->out = net_record(t, p, c, &in);
 	if (kind == LOSS_CLASS) {
 		l->loss = op_xent(t, l->out, l->label);
@@ -411,7 +438,7 @@ void loss_record(struct loss_tape *l, const struct net_config *c, enum loss_kind
 void loss_bind(struct loss_tape *l, const struct noised *z)
 {
 	struct tensor *const vectors[VECTORS] = {l->t, l->weight, l->alpha, l->sigma, l->from_x0, l->from_eps, l->label};
-	struct tensor *const parts[NOISED_PARTS] = {NULL, l->x0, l->text, l->mask, l->micro, l->pooled, l->target};
+	struct tensor *const parts[NOISED_PARTS] = {NULL, l->x0, l->text, l->mask, l->micro, l->pooled, l->target, l->first};
 
 	for (int i = NOISED_X0; i < NOISED_PARTS; i++)
 		if (parts[i])

@@ -119,6 +119,27 @@ static int put_texts(struct trainer *r, struct err *e)
 	return rc;
 }
 
+/* Set the first frames of the sheet: those of the samples whose texts it has. */
+static int put_firsts(struct trainer *r, struct err *e)
+{
+	struct dataset *set = r->held ? r->held : r->data;
+	int64_t n = pictures(r), d = r->objective.d;
+	int32_t label, cluster;
+	float *x0;
+	int rc = 0;
+
+	if (!net_reads(&r->net, NET_IN_FIRST))
+		return 0;
+	if (!(x0 = mem_try((size_t)n, (size_t)d * sizeof *x0, "first frames of samples", e)))
+		return -1;
+	for (int64_t i = 0; i < n && !rc; i++)
+		rc = dataset_read(set, i % dataset_info(set)->count, x0 + i * d, &label, &cluster, e);
+	if (!rc)
+		noised_put_first(&r->noised, n, x0);
+	mem_free(x0);
+	return rc;
+}
+
 static int draw_samples(struct trainer *r, struct err *e)
 {
 	struct device *dev = r->device;
@@ -194,7 +215,7 @@ int sample_grid(struct trainer *r, float *average, struct err *e)
 		return err_set(e, ERR_USAGE, "--sample-every shows pictures of 1 or 3 channels, and these samples are latents of %lld channels",
 		               (long long)r->net.channels);
 	trainer_bind(r, average);
-	rc = net_is_classifier(&r->net) ? draw_routing(r, e) : put_texts(r, e) ? -1 : draw_samples(r, e);
+	rc = net_is_classifier(&r->net) ? draw_routing(r, e) : put_texts(r, e) || put_firsts(r, e) ? -1 : draw_samples(r, e);
 	trainer_bind(r, r->state.values);
 	return rc;
 }

@@ -134,6 +134,8 @@ static int fit_network(struct trainer *r, struct err *e)
 	c->channels = c->out_channels = info->channels;
 	c->size = info->height;
 	c->frames = info->frames;
+	c->first_frame = o->first_frame;
+	c->frame_dropout = o->first_frame ? o->first_frame_drop : 0;
 	if (net_reads(c, NET_IN_TEXT)) {
 		c->text_tokens = info->text_tokens;
 		c->text_width = info->text_width;

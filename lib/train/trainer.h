@@ -60,6 +60,8 @@ struct train_options {
 	double class_dropout;           /* negative: .1 of a class, 0 of a cluster */
 	struct objective_def objective; /* its loss follows from the network */
 	double dropout;                 /* of the network, where net_has_dropout: probability that a hidden value is set to 0 in training */
+	int first_frame;                /* 1: the network reads the first frame of each clip */
+	double first_frame_drop;        /* probability that it is withheld */
 	double text_drop;               /* probability that a text is replaced by the null text */
 	const char *null_text;          /* features of the null text, .npy; NULL: null-text.npy of the shards */
 	const char *null_pooled;        /* its pooled vector, .npy; NULL: null-pooled.npy of the shards */

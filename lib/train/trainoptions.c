@@ -26,6 +26,11 @@ static int reads_text(const void *request)
 	return net_reads(&((const struct train_options *)request)->net, NET_IN_TEXT);
 }
 
+static int reads_first(const void *request)
+{
+	return ((const struct train_options *)request)->first_frame;
+}
+
 static int has_dropout(const void *request)
 {
 	return net_has_dropout(&((const struct train_options *)request)->net);
@@ -190,6 +195,11 @@ const struct option train_expert_options[] = {
      .said = "default SHARDS/null-text.npy", .when = {{USE_NEEDS, TEXT_MODELS}}, .stamp = STAMP_OTHERWISE},
     {"--null-pooled", .type = OPTION_TEXT, REQUEST(null_pooled), .arg = "FILE", .help = "pooled vector of the empty text",
      .said = "default SHARDS/null-pooled.npy", .when = {{USE_NEEDS, "--model=sd3-* --model=flux-* --pretrained"}}, .stamp = STAMP_OTHERWISE},
+    {"--first-frame", .type = OPTION_FLAG, REQUEST(first_frame), .help = "tell the network the first frame of each clip: image to video",
+     .when = {{USE_INPUT, "clips"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "first_frame"},
+    {"--first-frame-drop", .type = OPTION_REAL, REQUEST(first_frame_drop), .hi = .999, .arg = "P", .preset = ".1",
+     .help = "how often the first frame is withheld, for guidance", .when = {{USE_NEEDS, "--first-frame"}}, .stamp = STAMP_ALWAYS,
+     .key = "first_frame_drop", .counts = reads_first},
     {"--pretrained", .type = OPTION_TEXT, REQUEST(from), .arg = "DIR", .help = "start from a network of another prediction, size or condition",
      OPTION_ALWAYS, .was = "--from", .stamp = STAMP_OTHERWISE},
     {.type = OPTION_INT, REQUEST(cluster), .stamp = STAMP_ALWAYS, .key = "cluster", .counts = is_expert},
@@ -332,7 +342,8 @@ struct train_options train_defaults(enum net_role role)
 
 /* The order of the stamp's keys. A model's bytes include its stamp, so the order must not change. */
 static const char stamp_order[] =
-    "text_tokens text_drop predict condition class_dropout dropout cluster path weighting time steps epochs batch accumulate optimizer lr "
+    "text_tokens text_drop first_frame first_frame_drop predict condition class_dropout dropout cluster path weighting time steps epochs batch "
+    "accumulate optimizer lr "
     " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size grey max_skipped precision rows head_only target label_smoothing "
     "calibrate "
     "validate_every "

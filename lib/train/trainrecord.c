@@ -20,6 +20,7 @@ static void fit_objective(struct trainer *r)
 	    .condition = o->condition,
 	    .classes = r->net.classes,
 	    .class_dropout = r->net.class_dropout,
+	    .frame_dropout = r->net.frame_dropout,
 	    .smoothing = o->label_smoothing,
 	    .d = net_sample_elements(&r->net),
 	};

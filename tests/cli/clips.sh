@@ -38,8 +38,6 @@ check "are whole" ddm-check shards
 # Networks and data that do not fit
 train="ddm-train -q --condition none --batch 8 --lr 1e-2"
 small="--model vdit-nano/1x2 --hidden 32 --depth 2 --heads 2"
-check_exit 2 "a network for pictures" $train --cluster 0 --model dit-nano/4 --steps 1 -o bad shards
-check_err "says what the samples are" 'shards: a dit network is for pictures, and these samples are clips of 4 frames'
 check_exit 2 "patches of 3 frames" $train --cluster 0 --model vdit-nano/3x2 --steps 1 -o bad shards
 check_err "do not divide a clip" 'patches of 3 frames do not divide clips of 4 frames'
 mkdir pics
@@ -119,6 +117,18 @@ check_exit 2 "clips of a network for pictures" ddm-sample -q -n 1 --steps 2 --fo
 check_err "is said too" 'makes pictures, not clips'
 check_absent "nothing was made" no.png no.tar
 
+# A network for pictures becomes one for clips.
+check "an expert for clips from one for pictures" ddm-train --condition none --batch 8 --cluster 0 --pretrained pm/expert_0 --predict x0 --steps 3 \
+	-o grown/expert_0 shards
+check_err "its blocks are copied" 'of pm/expert_0, taken: .*blocks\.\*\.attn\.qkv\.weight.*final_layer\.linear\.weight'
+check_err "those across frames begin without effect" 'of pm/expert_0, new: .*time_blocks\.\*\.attn\.qkv\.weight, '
+check_grep "the log says so" '"new":.*time_blocks' grown/expert_0/train.jsonl
+check_grep "config.json has the frames" '"num_frames": 4' grown/expert_0/config.json
+check "it makes clips" ddm-sample -q -n 2 --steps 2 --route expert:0 -o grown.tar grown
+check "of any length" ddm-sample -q -n 1 --steps 2 --route expert:0 --frames 7 -o grown.png grown
+check_exit 2 "of another kind" $train --cluster 0 --model vdit-nano/1x8 --pretrained pm/expert_0 --steps 1 -o bad shards
+check_err "a kind that can is named" 'a video_dit network cannot start from it; a dit network for clips can'
+
 # Trainings that are repeated from their stamps
 check "all attention, patches of 2 frames" $train --cluster 0 --model vdit-full-nano/2x2 --hidden 32 --depth 2 --heads 2 --steps 3 -o again/expert_0 shards
 check "is proved by training again" ddm-audit --replay all --scratch scratch again/expert_0 shards
@@ -140,6 +150,8 @@ done
 ddm-shard -q -a a.tsv -o tshards texts.tar || exit 1
 check "an expert that reads texts" $train --cluster 0 --model vdit-text-nano/1x2 --hidden 32 --depth 2 --heads 2 --text-drop 0 --steps 3 -o tm tshards
 check_grep "its cross attention" '"cross_attention": 1' tm/config.json
+check_exit 2 "a network for pictures" $train --cluster 0 --model sd3-nano/4 --text-drop 0 --steps 1 -o bad tshards
+check_err "says what the samples are" 'shards: a sd3 network is for pictures, and these samples are clips of 4 frames'
 {
 	printf '\223NUMPY\001\000\166\000'
 	printf '%-117s\n' "{'descr': '<f2', 'fortran_order': False, 'shape': (1, 2, 3), }"

@@ -50,7 +50,9 @@ done
 	refused ddm-sample --expert-time $sample --solver ddim --expert-time native model
 	refused ddm-sample --encoder-weight-dtype $sample --encoder-weight-dtype int8 model
 	refused ddm-sample --tile $sample --tile model
-	refused ddm-sample --frames $sample --frames 2 model
+	refused ddm-sample --first-frame $sample --first-frame pics model
+refused ddm-train --first-frame ddm-train --cluster 0 --first-frame --steps 1 -o no shards
+refused ddm-sample --frames $sample --frames 2 model
 }
 for o in "--size 8" "--posterior mean" "--flip" "--no-pictures" "--tile"; do
 	# shellcheck disable=SC2086

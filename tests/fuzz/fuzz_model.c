@@ -30,7 +30,8 @@ static void run(struct ensemble *s)
 
 	for (int k = 0; k < s->k; k++)
 		if (s->expert[k].velocity && s->expert[k].flops < MOST_FLOPS)
-			s->expert[k].velocity(s->expert[k].arg, 1, x, &t, &(struct condition){&label, text, mask, pooled}, v, NULL);
+			s->expert[k].velocity(s->expert[k].arg, 1, x, &t,
+			                      &(struct condition){.label = &label, .text = text, .mask = mask, .pooled = pooled}, v, NULL);
 	mem_free(x);
 	mem_free(v);
 	mem_free(text);

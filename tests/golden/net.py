@@ -515,9 +515,9 @@ def exact(rng, *shape, std=1.0):
     return a
 
 
-def golden(name, seed, **c):
+def golden(name, seed, make=None, **c):
     rng = np.random.RandomState(seed)
-    net = {"router": Router, "dit": DiT, "dit_expert": Paris, "pixart": PixArt, "unet": UNet, "unet_text": UNet}[c["model_type"]](c)
+    net = make(c) if make else {"router": Router, "dit": DiT, "dit_expert": Paris, "pixart": PixArt, "unet": UNet, "unet_text": UNet}[c["model_type"]](c)
     b, out = 3, {}
     with torch.no_grad():
         for key, p in net.named_parameters():
@@ -530,7 +530,8 @@ def golden(name, seed, **c):
                     a = (1 + a.astype(np.float64)).astype(np.float16)
             p.copy_(torch.from_numpy(a.astype(np.float64)))
             out["w/" + key] = a
-    x = exact(rng, b, c["in_channels"], c["sample_size"], c["sample_size"])
+    frames = [c["num_frames"]] if c.get("num_frames") else []
+    x = exact(rng, b, *frames, c["in_channels"], c["sample_size"], c["sample_size"])
     t = np.array([0.0, 0.3125, 0.8125], np.float32)
     xs = torch.from_numpy(x.astype(np.float64)).requires_grad_()
     ys = None

@@ -108,7 +108,7 @@ class Video(nn.Module):
         super().__init__()
         self.c, h = c, c["hidden_size"]
         p = (c["patch_size_t"], c["patch_size"], c["patch_size"])
-        self.patch_embedding = nn.Conv3d(c["in_channels"], h, p, p)
+        self.patch_embedding = nn.Conv3d(c["in_channels"] * 2 + 1 if c.get("first_frame") else c["in_channels"], h, p, p)
         self.condition_embedder = e = nn.Module()
         e.time_embedder = Embedder(256, h)
         if c.get("num_classes"):
@@ -126,9 +126,13 @@ class Video(nn.Module):
             self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(h, 2 * h))
         self.proj_out = nn.Linear(h, c["in_channels"] * math.prod(p))
 
-    def forward(self, x, t, y, text, mask):
+    def forward(self, x, t, y, text, mask, first=None):
         c, e = self.c, self.condition_embedder
-        h = self.patch_embedding(x.transpose(1, 2))  # (b, hidden, frames, rows, columns)
+        seen = x
+        if first is not None:  # image to video: noisy channels, mask, clean channels, as Wan concatenates them
+            rest = torch.zeros_like(first)[:, None].expand(-1, x.shape[1] - 1, -1, -1, -1)
+            seen = torch.cat([x, torch.cat([first[:, None], rest], dim=1)], dim=2)
+        h = self.patch_embedding(seen.transpose(1, 2))  # (b, hidden, frames, rows, columns)
         frames, side = h.shape[2], h.shape[3]
         h = h.flatten(2).transpose(1, 2)
         temb = e.time_embedder(sinusoid(t), F.silu)
@@ -190,8 +194,13 @@ def golden(name, seed, masked=True, **c):
         rows = [[2], [c["text_tokens"]], [1]] if masked else [[c["text_tokens"]]] * 3
         out["mask"] = np.where(np.arange(c["text_tokens"])[None] < rows, 0, -10000).astype(np.float32)
         mask = torch.from_numpy(out["mask"].astype(np.float64))
+    first = None
+    if c.get("first_frame"):  # the second sample has none
+        planes = exact(rng, b, 1 + c["in_channels"], c["sample_size"], c["sample_size"])
+        planes[:, 0], planes[1] = 1, 0
+        out["first"], first = planes, torch.from_numpy(planes.astype(np.float64))
     time = c["time_scale"] * torch.from_numpy(t.astype(np.float64))
-    y = net(xs, time, ys, text, mask)
+    y = net(xs, time, ys, text, mask, first)
     if not masked:
         compare_with_diffusers(c, net, xs.detach(), time, text, y.detach())
     dy = exact(rng, *y.shape)
@@ -211,6 +220,9 @@ if __name__ == "__main__":
     golden("video1", 22, in_channels=2, sample_size=3, num_frames=3, patch_size_t=1, patch_size=1, hidden_size=12, num_layers=1,
            num_attention_heads=3, ffn_dim=9, factored_attention=0, shared_modulation=0, cross_attention=1, qk_norm=0, text_tokens=3,
            text_embed_dim=5)
+    golden("video-first", 24, in_channels=2, sample_size=4, num_frames=3, patch_size_t=1, patch_size=2, hidden_size=12, num_layers=2,
+           num_attention_heads=2, ffn_dim=12, factored_attention=1, shared_modulation=0, cross_attention=0, qk_norm=1, first_frame=1,
+           first_frame_dropout=0.1)
     golden("video-wan", 23, masked=False, in_channels=2, sample_size=4, num_frames=3, patch_size_t=1, patch_size=2, hidden_size=24,
            num_layers=2, num_attention_heads=2, ffn_dim=20, factored_attention=0, shared_modulation=1, cross_attention=1, qk_norm=2,
            text_tokens=4, text_embed_dim=6)

@@ -176,12 +176,13 @@ static void adopt(struct made *to, struct made *from, int same)
 	model_config_release(&loaded);
 }
 
-/* The output (N, out_channels, SIDE, SIDE) of a network at time t. */
+/* The output (N, out_channels, SIDE, SIDE) of a network at time t for N pictures and one text. A network for clips of N frames sees the pictures as
+ * the frames of its first clip, and this is the output for that clip; the other clips of the batch hold other numbers. */
 static float *answer(const struct made *m, float t, int32_t label)
 {
 	struct err e = {0};
 	struct model *o = model_open(m->path, N, COMPACT_NONE, device, NULL, &e);
-	int64_t d = m->config.net.channels * m->config.net.size * m->config.net.size;
+	int64_t d = net_sample_elements(&m->config.net);
 	float *x = mem_zalloc((size_t)(N * d), sizeof *x), ts[N] = {t, t, t}, text[N * TOKENS * WIDTH], *out;
 	int32_t labels[N] = {label, label, label};
 	struct model_input in = {.x = x, .t = ts, .text = text, .label = m->config.net.classes ? labels : NULL};
@@ -189,7 +190,9 @@ static float *answer(const struct made *m, float t, int32_t label)
 	if (!o)
 		fail_msg("%s", e.msg);
 	rng_normal(x, (size_t)(N * d), 1, RNG_TEST, 0, 0);
-	rng_normal(text, N * TOKENS * WIDTH, 2, RNG_TEST, 0, 0);
+	rng_normal(text, TOKENS * WIDTH, 2, RNG_TEST, 0, 0);
+	for (int i = 1; i < N; i++)
+		memcpy(text + i * TOKENS * WIDTH, text, TOKENS * WIDTH * sizeof *text);
 	out = mem_zalloc((size_t)(N * model_elements(o)), sizeof *out);
 	model_run(o, N, &in, out);
 	model_free(o);
@@ -463,6 +466,59 @@ static void diffusers(void **state)
 	}
 }
 
+/* A network for clips that starts from one for pictures computes the same of each frame, until a time block adds something. */
+static void check_inflation(const struct net_def *def, const char *gate)
+{
+	struct net_config c = config_of(def);
+	struct made picture, clip, after, back;
+	char *names[3] = {str_new("%s-picture", def->name), str_new("%s-clip", def->name), str_new("%s-after", def->name)};
+
+	c.out_channels = 2 * C;
+	if (!net_reads(&c, NET_IN_TEXT)) {
+		c.classes = 3;
+		c.class_dropout = .1;
+	}
+	picture = make(&c, "velocity", "linear");
+	save(&picture, names[0]);
+	c.frames = N;
+	clip = begin(&c, "velocity");
+	adopt(&clip, &picture, 1);
+	assert_false(said("dropped") || said("derived") || said("new blocks") || said("new layers") || said("new final") ||
+	             said("taken time_blocks"));
+	assert_true(said("new time_blocks.0.") && said("new time_blocks.1."));
+	save(&clip, names[1]);
+	for (int32_t label = 0; label < (c.classes ? 4 : 1); label++)
+		assert_true(distance(&clip, .3f, label, &picture, .3f, label) < TOL);
+	rng_normal(weight(&clip, gate), (size_t)count(&clip, gate), 5, RNG_TEST, 0, 0);
+	save(&clip, names[1]);
+	assert_true(distance(&clip, .3f, 0, &picture, .3f, 0) > 1e-2);
+	/* From clips to clips of any length, and back to pictures. */
+	after = begin(&c, "velocity");
+	adopt(&after, &clip, 1);
+	assert_false(said("new") || said("dropped") || said("derived"));
+	save(&after, names[2]);
+	assert_true(distance(&clip, .3f, 0, &after, .3f, 0) == 0);
+	c.frames = 0;
+	back = begin(&c, "velocity");
+	adopt(&back, &clip, 1);
+	assert_true(said("dropped time_blocks.1.") && !said("new"));
+	assert_memory_equal(back.values, picture.values, (size_t)back.params.total * sizeof(float));
+	for (int i = 0; i < 3; i++)
+		mem_free(names[i]);
+	release(&picture);
+	release(&clip);
+	release(&after);
+	release(&back);
+}
+
+static void pictures_become_clips(void **state)
+{
+	(void)state;
+	check_inflation(&net_dit, "time_blocks.1.adaLN_modulation.1.bias");
+	check_inflation(&net_pixart, "time_blocks.0.attn.proj.weight");
+	check_inflation(&net_paris, "time_blocks.1.attn.out_proj.weight");
+}
+
 static void refused(struct net_config c, const struct model_config *from, int code, const char *says)
 {
 	struct err e = {0};
@@ -493,6 +549,12 @@ static void refusals(void **state)
 	c = config_of(&net_paris);
 	trunk_edit(&from.net)->reversed = 1;
 	refused(c, &from, ERR_USAGE, "noise to data");
+	trunk_edit(&from.net)->reversed = 0;
+	from.net.frames = c.frames = 2;
+	refused(c, &from, ERR_USAGE, "is a dit network for clips, and a dit_expert network for clips cannot start from it");
+	from.net.frames = 0;
+	c = (struct net_config){.def = &net_video_dit, .channels = C, .frames = 2};
+	refused(c, &from, ERR_USAGE, "a video_dit network cannot start from it; a dit network for clips can");
 	from.net = config_of(&net_router);
 	refused(c, &from, ERR_USAGE, "is not a network for pictures");
 	from.net = config_of(&net_dit);
@@ -517,9 +579,9 @@ static void refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(sit_goes_on),     cmocka_unit_test(a_dit_becomes_an_expert),
-	    cmocka_unit_test(cross_attention), cmocka_unit_test(positions),
-	    cmocka_unit_test(diffusers),       cmocka_unit_test(refusals),
+	    cmocka_unit_test(sit_goes_on), cmocka_unit_test(a_dit_becomes_an_expert), cmocka_unit_test(cross_attention),
+	    cmocka_unit_test(positions),   cmocka_unit_test(pictures_become_clips),   cmocka_unit_test(diffusers),
+	    cmocka_unit_test(refusals),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -101,7 +101,7 @@ static void model_init(struct model *m, int wrong, struct pool *pool)
 	memset(m, 0, sizeof *m);
 	m->reference = finite_new(&set, pool, &e);
 	for (int k = 0; k < K; k++)
-		m->expert[k] = (struct expert){wrong ? biased_run : exact_expert_run, &arg[k], 16, 0, 1, 0, 0, 0};
+		m->expert[k] = (struct expert){.velocity = wrong ? biased_run : exact_expert_run, .arg = &arg[k], .capacity = 16, .flops = 1};
 	m->router = (struct router){wrong ? wrong_router : exact_router_run, (void *)&all, 9, 1};
 	for (int r = 0; r < ROUTES; r++)
 		assert_int_equal(budget_route_parse(names[r], &m->route[r], &e), 0);

@@ -85,7 +85,7 @@ static void set(struct setting *s, const char *route)
 	memset(s, 0, sizeof *s);
 	for (int k = 0; k < K; k++) {
 		s->arg[k] = (struct exact_expert){&law, k};
-		s->expert[k] = (struct expert){run, &s->arg[k], ROWS, 0, 10e9, 0, 0, 0};
+		s->expert[k] = (struct expert){.velocity = run, .arg = &s->arg[k], .capacity = ROWS, .flops = 10e9};
 	}
 	s->mixture = (struct mixture){.k = K, .d = D, .expert = s->expert, .cfg = 1, .seed = 5, .shares = shares, .steps_told = 1};
 	assert_int_equal(policy_parse(route, &s->mixture.policy, &e), 0);

@@ -131,7 +131,7 @@ static struct budget_sum measure(const struct gaussians *g, struct linear *l, in
 
 	for (int i = 0; i < k; i++) {
 		settle(&l[i], t);
-		expert[i] = (struct expert){linear_run, &l[i], BATCH, 0, 1, 0, 0, 0};
+		expert[i] = (struct expert){.velocity = linear_run, .arg = &l[i], .capacity = BATCH, .flops = 1};
 	}
 	assert_int_equal(budget_route_parse(route, &r, &e), 0);
 	b = budget_new(&p, BATCH, &e);
@@ -292,7 +292,8 @@ static void other_clusters(void **state)
 	assert_true(two.router < 1e-20 * two.flow && none.total == 0 && none.loss == none.least);
 	assert_true(fabs(none.loss - one.least) < 1e-12 * one.least);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		struct expert expert[2] = {{linear_run, l, BATCH, 0, 1, 0, 0, 0}, {linear_run, l, BATCH, 0, 1, 0, 0, 0}};
+		struct expert expert[2] = {{.velocity = linear_run, .arg = l, .capacity = BATCH, .flops = 1},
+		                           {.velocity = linear_run, .arg = l, .capacity = BATCH, .flops = 1}};
 		struct budget_route r;
 		struct budget_plan p = {.k = 2, .d = D, .expert = expert, .reference = law, .whole = 1, .route = &r, .routes = 1};
 		struct err e = {0};

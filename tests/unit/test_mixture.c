@@ -34,7 +34,7 @@ static void ensemble_init(struct ensemble *s, const struct exact *m, const char 
 	s->m = *m;
 	for (int k = 0; k < m->clusters; k++) {
 		s->arg[k] = (struct exact_expert){&s->m, k};
-		s->expert[k] = (struct expert){exact_expert_run, &s->arg[k], capacity, 0, 10e9, 0, 0, 0};
+		s->expert[k] = (struct expert){.velocity = exact_expert_run, .arg = &s->arg[k], .capacity = capacity, .flops = 10e9};
 	}
 	s->router = (struct router){exact_router_run, &s->m, capacity, 1e9};
 	s->mixture = (struct mixture){.k = m->clusters, .d = m->d, .expert = s->expert, .router = &s->router, .cfg = 1, .seed = 5};
@@ -370,7 +370,7 @@ static void top_1_costs_one_expert(void **state)
 	(void)state;
 	for (int j = 0; j < MAX_K; j++) {
 		probe[j].k = j;
-		expert[j] = (struct expert){probe_run, &probe[j], 4, 0, 10e9, 0, 0, 0};
+		expert[j] = (struct expert){.velocity = probe_run, .arg = &probe[j], .capacity = 4, .flops = 10e9};
 	}
 	for (int i = 0; i < 30; i++)
 		x[i] = (float)(i * 7 % 5);
@@ -400,7 +400,7 @@ static void top_1_costs_one_expert(void **state)
 static void guidance(void **state)
 {
 	struct probe probe = {.k = 2};
-	struct expert expert = {probe_run, &probe, 5, 7, 1, 0, 0, 0};
+	struct expert expert = {.velocity = probe_run, .arg = &probe, .capacity = 5, .classes = 7, .flops = 1};
 	struct mixture m = {.k = 1, .d = 1, .expert = &expert, .policy = policy_of("expert:0"), .cfg = 3};
 	float x[9] = {0}, v[9];
 	int32_t label[9] = {0, 1, 2, 3, 4, 5, 6, -1, 2};
@@ -454,7 +454,8 @@ static void texts_guide(void **state)
 	static const float pooled[ROWS * 3] = {1, 2, 4, 0, 0, 8, -2, 0, 0, .5f, 0, 0, 0, 0, 0};
 	int64_t calls[2] = {0};
 	int k = 2;
-	struct expert expert[2] = {{reader_run, &calls[0], 6, 0, 1, 2, 2, 0}, {reader_run, &calls[1], 5, 0, 1, 2, 2, 0}};
+	struct expert expert[2] = {{.velocity = reader_run, .arg = &calls[0], .capacity = 6, .flops = 1, .text_tokens = 2, .text_width = 2},
+	                           {.velocity = reader_run, .arg = &calls[1], .capacity = 5, .flops = 1, .text_tokens = 2, .text_width = 2}};
 	struct router router = {probe_route, &k, 4, 1};
 	struct mixture m = {.k = 2, .d = 1, .expert = expert, .router = &router, .policy = policy_of("top-1"), .cfg = 2.5};
 	float x[N], v[N], one;
@@ -469,7 +470,7 @@ static void texts_guide(void **state)
 	}
 	for (int given = 0; given < 4; given++) {
 		int masked = given & 1, pools = given >> 1;
-		struct texts texts = {features, masked ? mask : NULL, ROWS, pools ? pooled : NULL};
+		struct texts texts = {.features = features, .mask = masked ? mask : NULL, .rows = ROWS, .pooled = pools ? pooled : NULL};
 		struct mixer *mixer;
 		struct mixture_call c = {.n = N, .x = x, .texts = &texts, .text = text, .negative = negative};
 		struct mixture_stats stats;
@@ -514,7 +515,7 @@ static void noise_of_torch(void **state)
 {
 	static const int64_t index[5] = {1, 3, 0, 2, 2};
 	static const uint64_t seed[5] = {7, 7, 7, 8, 7};
-	struct expert expert = {still_run, NULL, 5, 0, 1, 0, 0, 0};
+	struct expert expert = {.velocity = still_run, .capacity = 5, .flops = 1};
 	struct mixture m = {.k = 1, .d = 16, .expert = &expert, .policy = policy_of("expert:0"), .cfg = 1};
 	struct sampler sm = {.mixture = &m, .solver = {SOLVER_EULER, 1, 1, 0}, .batch = 5, .torch = 1};
 	float x[5 * 16], want[2][4 * 16];

@@ -1,5 +1,5 @@
 /* net: DiT, router, Paris expert, PixArt, U-Nets and networks for clips, forward and backward, against PyTorch's numbers of tests/golden/net.py and
- * net_video.py; SD3 and FLUX against those of diffusers by tests/golden/mmdit.py, also with the weights under diffusers' names. */
+ * net_video.py and net_clips.py; SD3 and FLUX against those of diffusers by tests/golden/mmdit.py, also with the weights under diffusers' names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ struct run {
 	struct params params;
 	struct net_input input;
 	struct tensor *x, *y, *dy;
-	void *values, *grads, *in, *t, *text, *mask, *micro, *pooled, *cotangent;
+	void *values, *grads, *in, *t, *text, *mask, *micro, *pooled, *first, *cotangent;
 };
 
 static double at(const void *data, enum dtype real, int64_t i)
@@ -197,6 +197,7 @@ static void run_golden(struct run *r, const struct golden *g, enum dtype real, i
 	r->mask = bind_some(r, r->input.mask, "mask");
 	r->micro = bind_some(r, r->input.micro, "micro");
 	r->pooled = bind_some(r, r->input.pooled, "pooled");
+	r->first = bind_some(r, r->input.first, "first");
 	tape_bind(r->tape, r->dy, r->cotangent);
 	if (r->input.label)
 		tape_bind(r->tape, r->input.label, (void *)need(g, "", "label")->data);
@@ -217,6 +218,7 @@ static void run_release(struct run *r)
 	mem_free(r->mask);
 	mem_free(r->micro);
 	mem_free(r->pooled);
+	mem_free(r->first);
 	mem_free(r->cotangent);
 }
 
@@ -448,7 +450,10 @@ int main(void)
 	                                   DIFFUSERS_NAMES("flux"),
 	                                   GOLDEN_TRAINED("video"),
 	                                   GOLDEN_TRAINED("video1"),
-	                                   GOLDEN_TRAINED("video-wan")};
+	                                   GOLDEN_TRAINED("video-wan"),
+	                                   GOLDEN_TRAINED("video-first"),
+	                                   GOLDEN("clip"),
+	                                   GOLDEN("clip-text")};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static void every_step(void **state)
 	static float text[2 * N * TOKENS * WIDTH], want[(STEPS + 1) * N * D], weight[STEPS * N * K], x[N * D], v[N * D];
 	static const int32_t asked[N] = {0, 1, 2}, negative[N] = {3, 4, 5};
 	struct ensemble_options o = {.policy = policy_of("top-2"), .capacity = 2 * N, .device = device_cpu(NULL, DT_F32)};
-	struct texts texts = {text, NULL, 2 * N, NULL};
+	struct texts texts = {.features = text, .rows = 2 * N};
 	char *model = path_join(folder, "model");
 	float t[STEPS + 1];
 	struct ensemble s;

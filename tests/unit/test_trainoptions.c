@@ -78,11 +78,11 @@ static int tear_down(void **state)
 }
 
 /* Requests in which every option is used at least once: each kind of network, a length in steps and in epochs, names that are resolved. */
-enum { EXPERT, ROUTER, READER, UNET, NAMED, TAUGHT, POOLED, REQUESTS };
+enum { EXPERT, ROUTER, READER, UNET, NAMED, TAUGHT, POOLED, FRAMED, REQUESTS };
 
 static struct train_options request(int which)
 {
-	const struct net_def *const kinds[] = {&net_dit, &net_router, &net_pixart, &net_unet, &net_dit, &net_router, &net_sd3};
+	const struct net_def *const kinds[] = {&net_dit, &net_router, &net_pixart, &net_unet, &net_dit, &net_router, &net_sd3, &net_video_dit};
 	struct train_options o = tiny_run(kinds[which], shards, "out");
 
 	o.class_dropout = .1;
@@ -97,6 +97,10 @@ static struct train_options request(int which)
 	if (which == POOLED) {
 		net_preset("sd3-nano/2", &o.net, NULL);
 		o.null_text = o.null_pooled = text[0];
+	}
+	if (which == FRAMED) {
+		net_preset("vdit-nano/1x2", &o.net, NULL);
+		o.first_frame = 1;
 	}
 	if (which == UNET)
 		net_preset("unet-nano", &o.net, NULL);
@@ -274,7 +278,7 @@ static void a_command_repeats_the_stamp(void **state)
 		for (const struct option *o = tables[t]; !option_is_end(o); o++)
 			for (int i = 0; i < REQUESTS; i++) {
 				static const char *const presets[REQUESTS] = {"dit-nano/2", "dit-nano/2", "pixart-nano/2", "unet-nano",
-				                                              NULL,         "dit-nano/2", "sd3-nano/2"};
+				                                              NULL,         "dit-nano/2", "sd3-nano/2",    "vdit-nano/1x2"};
 				struct train_options r = request(i);
 
 				if (option_is_group(o) || !o->name || o->stamp == STAMP_NOT || !presets[i])

@@ -34,7 +34,8 @@ static int nowhere(void *arg, int64_t n, const float *x, const float *t, const s
 }
 
 static int number[K] = {0, 1};
-static const struct expert experts[K] = {{linear, &number[0], 8, 0, 10, 0, 0, 0}, {linear, &number[1], 5, 0, 10, 0, 0, 0}};
+static const struct expert experts[K] = {{.velocity = linear, .arg = &number[0], .capacity = 8, .flops = 10},
+                                         {.velocity = linear, .arg = &number[1], .capacity = 5, .flops = 10}};
 
 struct set {
 	float x0[N * D];
@@ -140,7 +141,7 @@ static void refuses_what_needs_a_trajectory(void **state)
 
 static void reports_what_is_not_finite(void **state)
 {
-	const struct expert bad = {nowhere, &number[0], 8, 0, 10, 0, 0, 0};
+	const struct expert bad = {.velocity = nowhere, .arg = &number[0], .capacity = 8, .flops = 10};
 	struct mixture m = {.k = 1, .d = D, .expert = &bad, .policy = policy_of("expert:0"), .cfg = 1};
 	struct velocity_loss *l;
 	struct set s;

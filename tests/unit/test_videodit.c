@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "net/net.h"
+#include "net/trunkconfig.h"
 
 static struct net_config config(const char *preset, int64_t frames, int64_t size, int64_t channels)
 {
@@ -161,10 +162,16 @@ static void refused(void **state)
 	e = (struct err){0};
 	assert_int_equal(net_check(&c, &e), -1);
 	assert_non_null(strstr(e.msg, "is for clips"));
-	c = config("dit-nano/4", 3, 8, 3);
+	c = config("sd3-nano/4", 3, 8, 3);
 	e = (struct err){0};
 	assert_int_equal(net_check(&c, &e), -1);
 	assert_non_null(strstr(e.msg, "clips of 3 frames"));
+	c = config("dit-nano/4", 3, 8, 3);
+	assert_int_equal(net_check(&c, &e), 0);
+	trunk_edit(&c)->heads = 32;
+	e = (struct err){0};
+	assert_int_equal(net_check(&c, &e), -1);
+	assert_non_null(strstr(e.msg, "heads of even width"));
 	c = config("vdit-nano/1x4", 1 << 20, 16, 3);
 	e = (struct err){0};
 	assert_int_equal(net_check(&c, &e), -1);

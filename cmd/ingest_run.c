@@ -386,13 +386,14 @@ static int sink_commit(struct sink *s, const struct job_list *l, struct err *e)
 {
 	if (interrupted())
 		return err_set(e, ERR_AGAIN, "interrupted");
-	if (!s->report->samples)
+	/* A job of several may have no source. Its tar is empty, so that the others need not wait for one more. */
+	if (!s->report->samples && (!s->r->share.count || l->n + l->ntars + l->nidx))
 		return err_set(e, ERR_DATA, "no samples: %zu sources, %lld skipped, %zu other files passed over", l->n + l->ntars + l->nidx,
 		               (long long)s->report->skipped, l->passed_over);
 	return tar_finish(&s->tar, e) || outfile_commit(&s->file, e) ? -1 : 0;
 }
 
-int ingest_run(const struct ingest_request *r, const struct job_list *l, struct pool *pool, struct ingest_report *report, struct err *e)
+int ingest_run(const struct ingest_request *r, struct job_list *l, struct pool *pool, struct ingest_report *report, struct err *e)
 {
 	struct sink s = {.r = r, .report = report, .work = ingest_work(r), .pool = pool};
 	int rc;
@@ -402,7 +403,8 @@ int ingest_run(const struct ingest_request *r, const struct job_list *l, struct 
 	s.work.stop = interrupted;
 	if (!r->quiet)
 		s.show = cmd_progress();
-	rc = sink_open(&s, l, e);
+	rc = sink_open(&s, l, e); /* numbers the classes of all jobs */
+	job_list_share(l, &r->share);
 	if (!rc)
 		rc = jobs_run(&s, l, pool, e);
 	if (!rc && !is_full(&s))

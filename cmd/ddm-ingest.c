@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 		warn_idle(&jobs);
 		ingest_run(&request, &jobs, pool, &report, &e);
 	}
-	if (!e.code && report.samples) {
+	if (!e.code && (report.samples || request.share.count)) {
 		if (jobs.hidden)
 			cmd_warn("passed over: %s%s", str_text(&jobs.hidden_first), jobs.hidden > 3 ? " and more" : "");
 		if (!request.quiet)

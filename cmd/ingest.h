@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "core/err.h"
+#include "core/jobshare.h"
 #include "core/pool.h"
 #include "core/str.h"
 #include "data/scenes.h"
@@ -202,6 +203,8 @@ struct job_options {
 /* Find every picture, video and graph of the operands `sources` (n), and sort them by the keys of their samples, bytewise. Two files with the same
  * key are ERR_DATA (with skip_bad, the second is bad); equal names of graphs are ERR_USAGE. Release with job_list_release, also after failure. */
 int job_list_fill(struct job_list *l, char **sources, int n, const struct job_options *o, struct err *e);
+/* Leave out what belongs to other jobs: a file or graph by its key, a tar or an idx file by its path or URL as it was given. */
+void job_list_share(struct job_list *l, const struct job_share *share);
 void job_list_release(struct job_list *l);
 
 /* The memory limit --max-memory, shared by the pictures and decoders of all threads. All sizes in bytes; total 0: no limit. */

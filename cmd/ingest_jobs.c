@@ -359,6 +359,32 @@ int job_list_fill(struct job_list *l, char **sources, int n, const struct job_op
 	return check_unique(l, o->skip_bad, e);
 }
 
+static void paths_share(char **path, size_t *n, const struct job_share *share)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < *n; i++)
+		if (jobshare_takes(share, path[i]))
+			path[kept++] = path[i];
+		else
+			mem_free(path[i]);
+	*n = kept;
+}
+
+void job_list_share(struct job_list *l, const struct job_share *share)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (jobshare_takes(share, l->v[i].key))
+			l->v[kept++] = l->v[i];
+		else
+			job_free(&l->v[i]);
+	l->n = kept;
+	paths_share(l->tars, &l->ntars, share);
+	paths_share(l->idx, &l->nidx, share);
+}
+
 void job_list_release(struct job_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)

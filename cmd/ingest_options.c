@@ -78,9 +78,23 @@ static void put_sound(struct stamp *s, const char *key, const void *field)
 	mem_free(text);
 }
 
+static void put_share(struct stamp *s, const char *key, const void *field)
+{
+	const struct job_share *share = field;
+	char *text = str_new("%lld/%lld", (long long)share->index, (long long)share->count);
+
+	stamp_text(s, key, text);
+	mem_free(text);
+}
+
 static int makes_sound(const void *request)
 {
 	return ((const struct ingest_request *)request)->sound.rate > 0;
+}
+
+static int is_shared(const void *request)
+{
+	return ((const struct ingest_request *)request)->share.count > 0;
 }
 
 static int makes_clips(const void *request)
@@ -122,6 +136,9 @@ const struct option ingest_options[] = {
      OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT,
      .key = "max"},
+    {"--shard", .type = OPTION_PARSED, REQUEST(share), .arg = "I/N", .parse = jobshare_parse, .put = put_share, .example = "0/2",
+     .help = "only the sources of job I of N, from 0", .said = "default: all", .when = {{USE_AGAINST, "-n --dedup=exact"}}, .stamp = STAMP_ALWAYS,
+     .key = "shard", .counts = is_shared},
     OPTION_GROUP("Clips"),
     {"--clips", .type = OPTION_INT, REQUEST(clips), .lo = 1, .hi = 4096, .arg = "F", .help = "make clips of F frames of videos and graphs, at --fps",
      .when = {{USE_NEEDS, "--fps"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "clips"},
@@ -225,7 +242,7 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const char *transnet,
 	json_t *graphs = json_array();
 	int media = 0;
 
-	optionstamp_put(s, tables, r, "size resize fps frames scores clips stride scene crop sound max dedup");
+	optionstamp_put(s, tables, r, "size resize fps frames scores clips stride scene crop sound max dedup shard");
 	for (size_t i = 0; i < l->n; i++) {
 		const struct job *j = &l->v[i];
 

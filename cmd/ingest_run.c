@@ -412,7 +412,8 @@ static int sink_commit(struct sink *s, const struct job_list *l, struct err *e)
 {
 	if (interrupted())
 		return err_set(e, ERR_AGAIN, "interrupted");
-	if (!s->report->samples)
+	/* A job of several may have no source. Its tar is empty, so that the others need not wait for one more. */
+	if (!s->report->samples && (!s->r->share.count || l->n + l->ntars + l->nidx))
 		return err_set(e, ERR_DATA, "no samples: %zu sources, %lld skipped, %zu other files passed over", l->n + l->ntars + l->nidx,
 		               (long long)s->report->skipped, l->passed_over);
 	return tar_finish(&s->tar, e) || outfile_commit(&s->file, e) ? -1 : 0;
@@ -430,7 +431,7 @@ static int sound_fits(const struct sink *s, struct err *e)
 	               (unsigned long long)(need >> 20), (unsigned long long)((need + VIDEO_LEAST) >> 19) + 1);
 }
 
-int ingest_run(const struct ingest_request *r, const struct job_list *l, struct pool *pool, struct ingest_report *report, struct err *e)
+int ingest_run(const struct ingest_request *r, struct job_list *l, struct pool *pool, struct ingest_report *report, struct err *e)
 {
 	struct sink s = {.r = r, .report = report, .work = ingest_work(r), .pool = pool};
 	int rc;
@@ -444,7 +445,8 @@ int ingest_run(const struct ingest_request *r, const struct job_list *l, struct 
 	s.work.stop = interrupted;
 	if (!r->quiet)
 		s.show = cmd_progress();
-	rc = sink_open(&s, l, e);
+	rc = sink_open(&s, l, e); /* numbers the classes of all jobs */
+	job_list_share(l, &r->share);
 	if (!rc)
 		rc = jobs_run(&s, l, pool, e);
 	if (!rc && !is_full(&s))

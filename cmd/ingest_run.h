@@ -19,7 +19,8 @@ struct ingest_request {
 	int crop;             /* index into the choices of --crop */
 	struct sound_options sound;
 	int scores;
-	int64_t frames;     /* most frames of a video or an instance of a graph; 0: all of a video, 30 of an instance */
+	int64_t frames; /* most frames of a video or an instance of a graph; 0: all of a video, 30 of an instance */
+	struct job_share share;
 	int64_t seeds, max; /* seeds: instances of a graph; max: samples in all, 0: no limit */
 	uint64_t seed;      /* seed of the first instance */
 	int classes, duplicates, skip_bad, nul_list, bare, quiet;
@@ -57,8 +58,8 @@ struct ingest_report {
 	struct str identicals;    /* the keys of the first INGEST_NAMED pairs, "b = a, ..." */
 };
 
-/* Write the samples of all jobs and tars to r->out. ERR_EXISTS: another file has that name; ERR_DATA: a bad source without skip_bad, or no sample
- * at all; ERR_AGAIN: interrupted. */
-int ingest_run(const struct ingest_request *r, const struct job_list *l, struct pool *pool, struct ingest_report *report, struct err *e);
+/* Write the samples of all jobs and tars to r->out, or of those that belong to r->share, and leave the others out of *l. ERR_EXISTS: another file has
+ * that name; ERR_DATA: a bad source without skip_bad, or no sample at all, unless no source belongs to r->share; ERR_AGAIN: interrupted. */
+int ingest_run(const struct ingest_request *r, struct job_list *l, struct pool *pool, struct ingest_report *report, struct err *e);
 
 #endif

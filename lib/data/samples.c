@@ -126,6 +126,9 @@ static int at_end(struct samples *s, struct err *e)
 	}
 	if (s->skipped)
 		return err_set(e, ERR_DATA, "%s: none of %lld samples is readable", s->what, (long long)s->skipped);
+	if (s->elsewhere)
+		return err_set(e, ERR_DATA, "%s: none of %lld samples belongs to job %lld of %lld", s->what, (long long)s->elsewhere,
+		               (long long)s->o.share.index, (long long)s->o.share.count);
 	return err_set(e, ERR_DATA, "%s: no samples (%s)", s->what, s->o.captions ? "captions" : "pictures or arrays");
 }
 
@@ -146,6 +149,8 @@ int samples_next(struct samples *s, struct sample *out, struct err *e)
 				continue;
 			}
 			if (!sample_picture(out) && !sample_find(out, "npy") && !(s->o.captions && sample_find(out, "txt")))
+				continue;
+			if (!jobshare_takes(&s->o.share, out->key) && ++s->elsewhere)
 				continue;
 			if (keyset_add(&s->keys, out->key))
 				return err_set(e, ERR_DATA, "%s: the key \"%s\" appears twice", out->origin, out->key);

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/jobshare.h"
 #include "core/pool.h"
 #include "file/still.h"
 #include "file/tarfile.h"
@@ -35,9 +36,10 @@ struct samples_options {
 	int nul_list;       /* a list of paths ends its entries with NUL, not newline */
 	int clips;          /* samples_pictures gives the frames of clips of bytes, one below the other; 0: a clip is no picture */
 	int captions;       /* captions without pictures are samples too; so is each line of a text file or stdin, with keys 000000000 and so on */
-	int once;           /* samples_rewind will not be called: a tar through a pipe is read as it comes */
-	const char *spool;  /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
-	enum samples_part part;                      /* which part of a SHARDS directory; other sources have one part only */
+	struct job_share share; /* samples whose key does not belong to this job are passed over as if they were not there; zero: none */
+	int once;               /* samples_rewind will not be called: a tar through a pipe is read as it comes */
+	const char *spool;      /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
+	enum samples_part part; /* which part of a SHARDS directory; other sources have one part only */
 	void (*bad)(void *arg, const char *why);     /* called with one sentence that names the skipped sample; NULL: silent */
 	void (*passed)(void *arg, const char *what); /* the same for non-files in tars, at the end; not counted. NULL: `bad` is called */
 	void *bad_arg;

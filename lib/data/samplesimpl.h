@@ -69,8 +69,8 @@ struct samples {
 	struct arena names; /* of the current sample */
 	struct keyset keys;
 
-	int second; /* this is not the first pass */
-	int64_t count, skipped;
+	int second;                        /* this is not the first pass */
+	int64_t count, skipped, elsewhere; /* elsewhere: they belong to other jobs */
 	struct sha256 digest;
 	struct str passed; /* description of tar members that are not files */
 };

@@ -40,6 +40,7 @@ static struct samples *open_samples(struct encodejob *w, int silent, struct err 
 	                             .max_errors = w->o.max_errors,
 	                             .nul_list = w->o.nul,
 	                             .captions = w->o.captions,
+	                             .share = w->o.share,
 	                             .once = 1,
 	                             .spool = w->o.spool,
 	                             .bad = silent ? NULL : tell_bad,

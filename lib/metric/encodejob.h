@@ -8,6 +8,7 @@
 #include "comm/comm.h"
 #include "core/clock.h"
 #include "core/err.h"
+#include "core/jobshare.h"
 #include "core/option.h"
 #include "data/encoding.h"
 #include "kernels/device.h"
@@ -30,11 +31,12 @@ struct encode_request {
 
 	const char *const *source; /* samples (data/samples.h), borrowed */
 	int sources;
-	int skip_bad, nul;  /* skip bad samples; paths on standard input end with NUL */
-	int64_t max_errors; /* most bad samples before ERR_SKIPPED; negative: no limit */
-	const char *spool;  /* folder for temporary files, or NULL */
-	const char *out;    /* tar, or .npy of features; "-": the tar on standard output */
-	struct comm *comm;  /* ranks that share the samples, each with the same request; NULL: this process alone. Borrowed */
+	struct job_share share; /* encode the samples of this job alone */
+	int skip_bad, nul;      /* skip bad samples; paths on standard input end with NUL */
+	int64_t max_errors;     /* most bad samples before ERR_SKIPPED; negative: no limit */
+	const char *spool;      /* folder for temporary files, or NULL */
+	const char *out;        /* tar, or .npy of features; "-": the tar on standard output */
+	struct comm *comm;      /* ranks that share the samples, each with the same request; NULL: this process alone. Borrowed */
 };
 
 /* The option table that fills a request (core/option.h), except its `encoding`, which encoding_option_rows fills; and the defaults of both: no model,

@@ -27,6 +27,8 @@ const struct option encode_options[] = {
     {"--keys", .type = OPTION_TEXT, REQUEST(keys), .arg = "FILE", .help = "write the key of each row of features, one a line", OF_FEATURES},
     OPTION_GROUP("Machine"),
     OPTION_GROUP("Reading and output"),
+    {"--shard", .type = OPTION_PARSED, REQUEST(share), .arg = "I/N", .parse = jobshare_parse, .example = "0/2",
+     .help = "only the samples of job I of N, from 0", .said = "default: all", OPTION_ALWAYS},
     {"--skip-bad", .type = OPTION_FLAG, REQUEST(skip_bad), .help = "skip samples that cannot be used, naming them", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
     {"--max-errors", .type = OPTION_INT, REQUEST(max_errors), .hi = 1e15, .arg = "N", .help = "exit with 3 if more were skipped; no limit by default",

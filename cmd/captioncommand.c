@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "cmd/cmd.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "core/thread.h"
 #include "text/captionlines.h"
 
 extern char **environ;
@@ -91,19 +91,6 @@ static void *listen_lines(void *arg)
 	return NULL;
 }
 
-/* Read the lines in a thread of its own. Signals go to the other thread, whose calls they interrupt. */
-static int listen_start(pthread_t *thread, struct running *c, struct err *e)
-{
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(thread, NULL, listen_lines, c);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc ? err_set(e, ERR_UNAVAILABLE, "--command: no thread for its lines: %s", strerror(rc)) : 0;
-}
-
 /* Whether nobody reads what is written to a pipe any more. */
 static int is_broken(int fd)
 {
@@ -159,19 +146,19 @@ int captioncommand_run(void *arg, const struct caption_request *r, struct captio
 	struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
 	struct running c = {.work = w};
 	pthread_t reader;
-	int status = 0, rc, reads;
+	int status = 0, rc, failed;
 
 	(void)arg;
 	if (start(&c, r->command, e))
 		return -1;
 	sigaction(SIGPIPE, &ignore, &before); /* a command may stop reading */
-	reads = !listen_start(&reader, &c, e);
-	if (reads) {
+	failed = thread_start(&reader, listen_lines, &c);
+	if (!failed) {
 		rc = feed(&c, w, e);
 	} else {
 		close(c.to);
 		close(c.from);
-		rc = -1;
+		rc = err_set(e, ERR_UNAVAILABLE, "--command: no thread for its lines: %s", strerror(failed));
 	}
 	if (rc)
 		stop(&c);
@@ -179,7 +166,7 @@ int captioncommand_run(void *arg, const struct caption_request *r, struct captio
 		rc = err_errno(e, "--command");
 	if (rc || status || cmd_signal)
 		stop(&c); /* a process that it left would keep the pipe open */
-	if (reads)
+	if (!failed)
 		pthread_join(reader, NULL);
 	sigaction(SIGPIPE, &before, NULL);
 	if (cmd_signal)

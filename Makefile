@@ -121,9 +121,9 @@ $(LIBS):
 
 # Nobody reads the flags of the floating-point unit or errno: branches become selections, and loops vectors. No result changes. A vector
 # wider than the machine's is passed in ways that differ between compilers (psabi); none is passed out of a file.
-$(addprefix $(B)/lib/,core/rng.o file/resize.o data/clipscores.o data/scenes.o cluster/kmeans_assign.o cluster/kmeans.o cluster/kmeans_quality.o \
-	cluster/points.o cluster/linkage.o cluster/topeigen.o \
-	metric/distances.o metric/flow.o metric/gram.o metric/moments.o metric/sketch.o) \
+$(addprefix $(B)/lib/,core/rng.o file/resize.o data/clipscores.o data/flow.o data/scenes.o cluster/kmeans_assign.o cluster/kmeans.o \
+	cluster/kmeans_quality.o cluster/points.o cluster/linkage.o cluster/topeigen.o \
+	metric/distances.o metric/gram.o metric/moments.o metric/sketch.o) \
 	$(B)/kernels/% $(B)/tests/op/% $(B)/tests/bench/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi
 # gcc 12's straight-line vectoriser fuses products and sums into fmaddsub in spite of -ffp-contract=off; hashes depend on the last bit.
 $(B)/lib/cluster/imagehash.o: EXTRA = -fno-tree-slp-vectorize
@@ -439,7 +439,8 @@ INSTALL_SHARE = $(DESTDIR)$(DATADIR)/fetch-weights $(patsubst $(SRC)/share/%,$(D
 INSTALL_COMPLETION = $(foreach p,$(COMPLETION),$(call completion_place,$(p)))
 
 # The library for other programs: its headers but for those that only their own folder includes.
-PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,comm/halves.h tape/opdef.h tape/record.h diffusion/dopri5.h \
+PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,comm/halves.h file/blockcache.h file/command.h file/httpanswer.h \
+	file/httpfile.h file/httplane.h file/s3url.h tape/opdef.h tape/record.h diffusion/dopri5.h \
 	plot/plotinput.h train/buckets.h train/calibrate.h train/checkpointwriter.h train/muonupdate.h train/ranksum.h train/rankupdate.h \
 	train/rankwatch.h train/run.h train/shares.h train/state.h train/statehash.h train/step.h train/stepdetail.h train/tally.h \
 	train/update.h train/watchdog.h sample/output.h sample/prompts.h sample/reference.h sample/sampling.h sample/sink.h \

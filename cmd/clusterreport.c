@@ -23,8 +23,8 @@ static void say_summary(const struct cluster_request *q, const struct cluster_re
 		cmd_say("%lld samples, %lld held out, %d clusters of %s%s: inertia %.4g each, silhouette %.3f", n, held, r->k, r->features, by,
 		        r->inertia / (double)r->count[0], r->silhouette);
 	if (r->old_k)
-		cmd_say("%d clusters are extended by %d; %lld samples keep theirs, and of the others %lld are nearest to an old centroid", r->old_k,
-		        r->k - r->old_k, (long long)r->kept, (long long)r->joined);
+		cmd_say("%d clusters are extended by %d; %lld samples keep theirs, and of the others %lld %s", r->old_k, r->k - r->old_k,
+		        (long long)r->kept, (long long)r->joined, r->features ? "are nearest to an old centroid" : "go to an old cluster");
 	if (r->micro)
 		cmd_say("%s clustered %lld centroids of k-means in place of %lld samples", cluster_method_names[q->method], (long long)r->micro,
 		        (long long)r->count[0]);

@@ -15,6 +15,7 @@
 #include "cmd/clean.h"
 #include "cmd/complete.h"
 #include "cmd/mapfault.h"
+#include "cmd/remoteenv.h"
 #include "config.h"
 #include "core/interrupt.h"
 #include "core/mem.h"
@@ -52,6 +53,12 @@ void cmd_warn(const char *fmt, ...)
 	va_start(ap, fmt);
 	put_line(program_name(), fmt, ap);
 	va_end(ap);
+}
+
+void cmd_skipped(void *unused, const char *why)
+{
+	(void)unused;
+	cmd_warn("skipped: %s", why);
 }
 
 void cmd_say(const char *fmt, ...)
@@ -140,7 +147,7 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 	letter = option_parse(p, argc, argv, &n, &given, warn_line, &e);
 	if (letter > 0)
 		answer(letter == 'V' ? str_new("%s %s\n%s\n", p->name, DDM_VERSION, DDM_BUILD) : option_help(p));
-	if (letter || operands_are_wrong(n, min, max, &e) || option_check(p, &given, argv + 1, n, &e))
+	if (letter || operands_are_wrong(n, min, max, &e) || option_check(p, &given, argv + 1, n, &e) || remoteenv_read(&e))
 		cmd_die(&e);
 	return n;
 }

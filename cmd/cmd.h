@@ -18,6 +18,9 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max);
 /* Print "ddm-x: message" on stderr. */
 void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Print "ddm-x: skipped: WHY" on stderr: the function `bad` of data/samples.h for programs that count nothing. */
+void cmd_skipped(void *unused, const char *why);
+
 /* Print a line of information for the user on stderr, without the program's name. The caller checks --quiet. */
 void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -52,12 +52,6 @@ struct machine {
 	struct extractor *extractor; /* the network that computes features */
 };
 
-static void say_bad(void *arg, const char *why)
-{
-	(void)arg;
-	cmd_warn("skipped: %s", why);
-}
-
 static int need_device(struct machine *m, struct err *e)
 {
 	return m->device || (m->device = open_device(device_name, m->pool, e)) ? 0 : -1;
@@ -115,7 +109,7 @@ int main(int argc, char **argv)
 	request.progress = &progress;
 	request.network = !request.by && extractor_is_network(request.features) ? open_network : NULL;
 	request.device = find_device;
-	request.bad = say_bad;
+	request.bad = cmd_skipped;
 	request.arg = &m;
 	cmd_catch_signals();
 	request.pool = m.pool = pool_new((int)threads, &e);

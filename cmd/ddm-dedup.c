@@ -29,12 +29,6 @@ static const struct program program = {
     .options = options,
 };
 
-static void say_bad(void *arg, const char *why)
-{
-	(void)arg;
-	cmd_warn("skipped: %s", why);
-}
-
 /* Training samples that are near held-out ones spoil every later measurement, so they are reported first. */
 static void say_crossings(const struct dedup_report *p)
 {
@@ -80,7 +74,7 @@ int main(int argc, char **argv)
 	request.sources = (const char *const *)(argv + 1);
 	request.spool = getenv("TMPDIR");
 	request.progress = &progress;
-	request.bad = say_bad;
+	request.bad = cmd_skipped;
 	cmd_catch_signals();
 	if (request.table || !cmd_binary(request.out, "-o FILE.tar or a pipe", &e))
 		request.pool = pool_new((int)threads, &e);

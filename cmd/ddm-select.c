@@ -26,12 +26,6 @@ static const struct program program = {
     .options = options,
 };
 
-static void say_bad(void *arg, const char *why)
-{
-	(void)arg;
-	cmd_warn("skipped: %s", why);
-}
-
 static int draw(void *arg, const struct select_report *report, const char *stamp, struct err *e)
 {
 	(void)arg;
@@ -72,7 +66,7 @@ int main(int argc, char **argv)
 	request.sources = (const char *const *)(argv + 2);
 	request.spool = getenv("TMPDIR");
 	request.progress = &progress;
-	request.bad = say_bad;
+	request.bad = cmd_skipped;
 	request.draw = draw;
 	cmd_catch_signals();
 	if (request.table || request.list || !cmd_binary(request.out, "-o FILE.tar or a pipe", &e))

@@ -32,12 +32,6 @@ static const struct program program = {
     .options = options,
 };
 
-static void say_bad(void *arg, const char *why)
-{
-	(void)arg;
-	cmd_warn("skipped: %s", why);
-}
-
 static void say_report(const struct shard_report *r)
 {
 	const struct sharding_result *n = &r->result;
@@ -69,7 +63,7 @@ int main(int argc, char **argv)
 	request.sources = (const char *const *)(argv + 1);
 	request.nsources = n;
 	request.spool = getenv("TMPDIR");
-	request.bad = say_bad;
+	request.bad = cmd_skipped;
 	cmd_catch_signals();
 	pool = pool_new((int)threads, &e);
 	rc = pool ? 0 : -1;

@@ -62,7 +62,7 @@ struct film_request film_defaults(void)
 
 struct named_clip {
 	char *key;
-	struct clip clip;
+	struct sample_clip read;
 };
 
 /* The clips to be shown. A film of one clip has a pointer to it and n = 1. */
@@ -120,8 +120,8 @@ static int format_of(const char *path)
 static int take_clip(struct film *f, const struct sample *sample, struct sha256 *h, size_t *bytes, struct err *e)
 {
 	struct named_clip *c = &f->v[f->n];
-	int got = clip_read(&c->clip, sample, e);
-	size_t size = (size_t)c->clip.frames * (size_t)c->clip.channels * (size_t)c->clip.height * (size_t)c->clip.width;
+	int got = sample_clip(&c->read, sample, e);
+	size_t size = (size_t)c->read.clip.frames * (size_t)c->read.clip.channels * (size_t)c->read.clip.height * (size_t)c->read.clip.width;
 
 	f->others += !got;
 	if (got != 1)
@@ -129,9 +129,9 @@ static int take_clip(struct film *f, const struct sample *sample, struct sha256 
 	c->key = mem_strdup(sample->key);
 	f->n++;
 	sha256_add(h, sample->key, strlen(sample->key) + 1);
-	sha256_add(h, &c->clip.frames, 4 * sizeof(int));
-	sha256_add(h, &c->clip.fps, sizeof c->clip.fps);
-	sha256_add(h, c->clip.pixels, size);
+	sha256_add(h, &c->read.clip.frames, 4 * sizeof(int));
+	sha256_add(h, &c->read.fps, sizeof c->read.fps);
+	sha256_add(h, c->read.clip.pixels, size);
 	if ((*bytes += size) > PIXELS_MOST)
 		return err_set(e, ERR_USAGE, "the clips have more than %d MiB: show fewer of them with -n", PIXELS_MOST >> 20);
 	return 0;
@@ -182,23 +182,24 @@ static int read_clips(struct film *f, struct err *e)
 /* Lay out n clips from `c`. */
 static int lay_out(struct film *f, const struct named_clip *c, int64_t n, int as_rows, struct err *e)
 {
-	int64_t longest = 0, w = c->clip.width, h = c->clip.height, side = w < h ? w : h;
+	int64_t longest = 0, w = c->read.clip.width, h = c->read.clip.height, side = w < h ? w : h;
 
 	for (int64_t i = 0; i < n; i++) {
-		const struct clip *k = &c[i].clip;
+		const struct clip *k = &c[i].read.clip;
 
 		longest = k->frames > longest ? k->frames : longest;
-		if (k->width != w || k->height != h || k->channels != c->clip.channels)
+		if (k->width != w || k->height != h || k->channels != c->read.clip.channels)
 			return err_set(e, ERR_DATA,
 			               "%s: a clip of %d x %d with %d channels, but %s has %d x %d with %d: one film shows clips of one size; -o "
 			               "DIR/ makes one of each",
-			               c[i].key, k->width, k->height, k->channels, c->key, c->clip.width, c->clip.height, c->clip.channels);
+			               c[i].key, k->width, k->height, k->channels, c->key, c->read.clip.width, c->read.clip.height,
+			               c->read.clip.channels);
 	}
-	f->fps = f->q->fps > 0 ? f->q->fps : c->clip.fps > 0 ? c->clip.fps : FILM_RATE;
+	f->fps = f->q->fps > 0 ? f->q->fps : c->read.fps > 0 ? c->read.fps : FILM_RATE;
 	f->scale = f->q->scale ? f->q->scale : (FILM_SIDE + side - 1) / side;
 	f->width = w * f->scale;
 	f->height = h * f->scale;
-	f->channels = c->clip.channels;
+	f->channels = c->read.clip.channels;
 	f->columns = as_rows ? longest : f->q->columns ? f->q->columns : square_columns(f, n);
 	f->columns = as_rows || f->columns < n ? f->columns : n;
 	f->rows = as_rows ? n : (n + f->columns - 1) / f->columns;
@@ -231,7 +232,7 @@ static int put_frame(const struct film *f, const struct clip *c, int64_t i, int6
 	size_t channels = (size_t)f->channels;
 	struct picture p;
 
-	if (clip_frame(&p, c, (int)(i < c->frames ? i : c->frames - 1), e))
+	if (clip_frame(&p, c, (int)(i < c->frames ? i : c->frames - 1), c->channels, e))
 		return -1;
 	for (int64_t y = 0; y < f->height; y++) {
 		uint8_t *out = sheet->pixels + (size_t)((top + y) * sheet->width + left) * channels;
@@ -252,7 +253,7 @@ static int side_by_side(void *arg, int64_t i, struct picture *p, struct err *e)
 	if (new_sheet(p, s->f, e))
 		return -1;
 	for (int64_t k = 0; k < s->n; k++)
-		if (put_frame(s->f, &s->c[k].clip, i, k, p, e)) {
+		if (put_frame(s->f, &s->c[k].read.clip, i, k, p, e)) {
 			picture_release(p);
 			return -1;
 		}
@@ -293,8 +294,8 @@ static int make_png(struct str *out, const struct shown *s, const char *stamp, s
 	if (rc)
 		return -1;
 	for (int64_t k = 0; k < s->n && !rc; k++)
-		for (int64_t i = 0; i < s->c[k].clip.frames && !rc; i++)
-			rc = put_frame(s->f, &s->c[k].clip, i, k * s->f->columns + i, &sheet, e);
+		for (int64_t i = 0; i < s->c[k].read.clip.frames && !rc; i++)
+			rc = put_frame(s->f, &s->c[k].read.clip, i, k * s->f->columns + i, &sheet, e);
 	if (!rc && !(rc = still_encode_png(&sheet, &text, 1, &data, &len, e)))
 		str_add(out, data, len);
 	mem_free(data);
@@ -385,7 +386,7 @@ int film_make(const struct film_request *q, struct err *e)
 		cmd_say("%s: %lld clips%s", q->out, (long long)f.n, rc == 1 || (stood && stood == f.n) ? ", unchanged" : "");
 	for (int64_t i = 0; i < f.n; i++) {
 		mem_free(f.v[i].key);
-		clip_release(&f.v[i].clip);
+		sample_clip_release(&f.v[i].read);
 	}
 	mem_free(f.v);
 	str_release(&encoder);

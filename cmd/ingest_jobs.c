@@ -11,6 +11,7 @@
 #include "core/openread.h"
 #include "data/idx.h"
 #include "file/fileio.h"
+#include "file/remoteinput.h"
 
 #define CHUNK_FRAMES 750 /* frames rendered by one decoder process, enough to outweigh its start */
 
@@ -193,6 +194,15 @@ static int path_add(struct job_list *l, const char *path, struct err *e)
 	return 0;
 }
 
+/* A tar on a server or from a command is a source only as an operand, because a list that names commands is not trusted. */
+static int operand_add(struct job_list *l, const char *source, struct err *e)
+{
+	if (!remote_is(source))
+		return path_add(l, source, e);
+	path_keep(&l->tars, &l->ntars, source);
+	return 0;
+}
+
 /* Add the paths listed on stdin, one per line, or with `nul` ended by NUL. */
 static int stdin_add(struct job_list *l, int nul, struct err *e)
 {
@@ -337,7 +347,7 @@ int job_list_fill(struct job_list *l, char **sources, int n, const struct job_op
 		else if (!strcmp(sources[i], "-"))
 			rc = stdin_add(l, o->nul_list, e);
 		else
-			rc = path_add(l, sources[i], e);
+			rc = operand_add(l, sources[i], e);
 		if (rc)
 			return -1;
 	}

@@ -93,3 +93,17 @@ int centroids_load(struct kmeans *m, char hash[65], struct centroids_past *past,
 	mem_free(side);
 	return rc;
 }
+
+int centroids_motion(double *scale, const char *path, struct err *e)
+{
+	char *side = str_new("%s.json", path);
+	json_t *facts = path_exists(side) ? jsonio_load(side, e) : NULL, *motion = json_object_get(facts, "motion_scale");
+	int rc = path_exists(side) && !facts ? -1 : 0;
+
+	*scale = json_number_value(motion);
+	if (!rc && motion && !(*scale > 0))
+		rc = err_set(e, ERR_DATA, "%s: \"motion_scale\" is not a positive number", side);
+	json_decref(facts);
+	mem_free(side);
+	return rc;
+}

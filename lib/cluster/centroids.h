@@ -21,4 +21,8 @@ struct centroids_past {
 int centroids_load(struct kmeans *m, char hash[65], struct centroids_past *past, const char *path, const struct featureset *f, int is_network,
                    int64_t k, struct err *e);
 
+/* Read from the sidecar of the centroids at `path` how motion is scaled in their features (cluster/clipmotion.h): *scale is 0 if they hold none, or
+ * there is no sidecar. ERR_DATA if it is not a positive number. */
+int centroids_motion(double *scale, const char *path, struct err *e);
+
 #endif

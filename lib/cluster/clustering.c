@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cluster/centroids.h"
+#include "cluster/clipmotion.h"
 #include "cluster/clusteringimpl.h"
 #include "cluster/features.h"
 #include "cluster/randomshares.h"
@@ -16,6 +17,15 @@
 #include "file/fileio.h"
 
 #define WORTH_A_GPU 1e10 /* samples x features x clusters from which a GPU is worth its start */
+
+static enum features_kind features_kind(const struct cluster_request *r)
+{
+	if (clustering_is_blind(r))
+		return FEATURES_NONE;
+	if (r->network)
+		return FEATURES_MEASURE;
+	return !strcmp(r->features, "hogcolor") || !strcmp(r->features, FEATURES_HOGCOLOR) ? FEATURES_COMPUTE : FEATURES_FILE;
+}
 
 /* Check the rules of the options, for requests that a C program filled; command lines were checked before. */
 static int check_request(const struct cluster_request *r, struct err *e)
@@ -36,8 +46,11 @@ static int check_request(const struct cluster_request *r, struct err *e)
 	                  r->method != METHOD_KMEANS))
 		return err_set(e, ERR_USAGE,
 		               "--extend adds clusters of k-means to given centroids: it cannot be combined with other ways to cluster");
-	if (r->keep && !r->extend)
-		return err_set(e, ERR_USAGE, "--keep needs --extend");
+	if (r->keep && !r->extend && !r->by)
+		return err_set(e, ERR_USAGE, "--keep needs --extend or --by");
+	if (r->motion > 0 && (r->motion >= 1 || r->by || r->centroids || r->extend || r->distance || features_kind(r) != FEATURES_COMPUTE))
+		return err_set(e, ERR_USAGE,
+		               "--motion is a share below 1 of the variance of hogcolor features by l2; --centroids and --extend have their own");
 	if (r->by || r->rate)
 		return 0;
 	if (!r->k && !r->centroids && !r->like)
@@ -55,18 +68,10 @@ static int check_request(const struct cluster_request *r, struct err *e)
 	return 0;
 }
 
-static enum features_kind features_kind(const struct cluster_request *r)
-{
-	if (clustering_is_blind(r))
-		return FEATURES_NONE;
-	if (r->network)
-		return FEATURES_MEASURE;
-	return !strcmp(r->features, "hogcolor") || !strcmp(r->features, FEATURES_HOGCOLOR) ? FEATURES_COMPUTE : FEATURES_FILE;
-}
-
 static int read_samples(struct clustering *c, struct err *e)
 {
 	const struct cluster_request *r = c->r;
+	const char *old = r->centroids ? r->centroids : r->extend;
 	struct samples_options so = {.skip_bad = r->skip_bad,
 	                             .max_errors = r->max_errors,
 	                             .nul_list = r->nul_list,
@@ -76,6 +81,7 @@ static int read_samples(struct clustering *c, struct err *e)
 	                             .bad = r->bad,
 	                             .bad_arg = r->arg};
 	struct featureset_options fo = {.kind = features_kind(r),
+	                                .motion = r->motion > 0,
 	                                .measure = &c->network,
 	                                .file = r->features,
 	                                .holdout = r->holdout,
@@ -94,8 +100,13 @@ static int read_samples(struct clustering *c, struct err *e)
 		return err_set(e, ERR_NOINPUT,
 		               "--features %s: no such file; expected hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH or a .npy",
 		               r->features);
+	if (fo.kind == FEATURES_COMPUTE && old && centroids_motion(&c->motion_scale, old, e))
+		return -1;
+	fo.motion |= c->motion_scale > 0;
 	c->samples = samples_open(r->sources, r->nsources, &so, e);
 	if (!c->samples || featureset_read(&c->f, c->samples, &fo, e))
+		return -1;
+	if (fo.motion && clipmotion_scale(&c->f, &c->motion_scale, r->motion, e))
 		return -1;
 	if (r->distance && featureset_unit(&c->f, r->pool, e))
 		return -1;
@@ -122,6 +133,8 @@ static int partition_by_fact(struct clustering *c, struct err *e)
 	int32_t *cluster = mem_zalloc((size_t)c->f.n, sizeof *cluster);
 	int rc = grouping_number(c->groups, c->f.value, c->f.n, samples_class_names(c->samples), cluster, &c->names, e);
 
+	if (!rc && r->keep)
+		rc = clustering_extend_names(c, cluster, e);
 	c->m.k = (int)json_array_size(c->names);
 	if (!rc && r->k && r->k != c->m.k)
 		rc = err_set(e, ERR_USAGE, "-k %lld, but --by %s makes %d clusters", (long long)r->k, r->by, c->m.k);

@@ -22,11 +22,13 @@ struct cluster_request {
 	double margin; /* 0, or as there */
 	uint64_t seed;
 	const char *features;         /* "hogcolor", "random", the name of a network, or the path of a .npy with a row per sample */
+	double motion;                /* 0, or append the motion of clips to hogcolor, with this share of the variance: cluster/clipmotion.h */
 	double holdout;               /* fraction of the samples to hold out */
 	int holdout_by;               /* index in cluster_holdouts */
 	const char *centroids, *like; /* NULL, or: a .npy of centroids to assign to; an assignment whose shares a random partition copies */
 	const char *extend, *keep;    /* NULL, or: a .npy of centroids that stay, while more are fitted; the assignment of samples that stay in
-	                               * its clusters. Every other sample goes to the nearest of all centroids */
+	                               * its clusters. Every other sample goes to the nearest of all centroids; with `by`, to the cluster of its
+	                               * value, which is a new one if `keep` lacks it */
 	const char *rate;             /* NULL, or an assignment that is measured in place of clustering; no table is written */
 	int64_t silhouette;           /* most training samples in the silhouette; 0: all */
 	int64_t seeds;                /* 0, or cluster with that many seeds, seed, seed + 1, ..., and measure how the results agree */
@@ -80,7 +82,7 @@ struct cluster_report {
 	double memberships;  /* mean number of clusters of a training sample */
 	double largest;      /* share of the largest cluster */
 	int64_t kept;        /* samples that `keep` names */
-	int64_t joined;      /* others that are nearest to a centroid of `extend` */
+	int64_t joined;      /* others that go to a cluster that was extended: the nearest, or that of their value */
 	int old_k;           /* clusters that were extended; 0: none */
 	int crowded;         /* 1: a cluster exceeds the requested balance, because too many samples are equal */
 	int64_t micro, away; /* this and the next two as in struct method_fit; 0, 0, 1, 0 where no method ran */

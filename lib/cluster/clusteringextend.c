@@ -1,10 +1,12 @@
-/* Extends a partition by new clusters (--extend): the centroids that are there stay, and more are fitted to the samples that are new. */
+/* Extends a partition by new clusters. With --extend the centroids that are there stay, and more are fitted to the samples that are new. With --by
+ * and --keep the clusters that are there keep their numbers, and new values get new ones. */
 #include <string.h>
 
 #include "cluster/centroids.h"
 #include "cluster/clusteringimpl.h"
 #include "core/extends.h"
 #include "core/mem.h"
+#include "core/names.h"
 #include "data/partition.h"
 
 /* The partition that is extended: as the sidecar of its centroids or its table names it, else that of k-means with these centroids. */
@@ -130,6 +132,70 @@ int clustering_extend(struct clustering *c, struct err *e)
 		partition_of_extension(c->partition, old);
 	}
 	json_decref(past.extends);
+	mem_free(was);
+	return rc;
+}
+
+/* The table of --keep, which must be a partition by the same fact. */
+static int open_named(struct clustering *c, struct err *e)
+{
+	const char *path = c->r->keep;
+	char old[65];
+
+	if (assignment_load(&c->kept, path, -1, e))
+		return -1;
+	if (!c->kept.names)
+		return err_set(e, ERR_USAGE, "--keep %s: its clusters have no names; tables of --by have", path);
+	partition_of_names(old, c->r->by, c->kept.names);
+	if (strcmp(old, c->kept.partition))
+		return err_set(e, ERR_DATA, "--keep %s is of partition %.16s, and its clusters by %s would be %.16s", path, c->kept.partition,
+		               c->r->by, old);
+	return 0;
+}
+
+/* The names of the table, and after them those of `found` that are new. number [found] receives the number of each name that was found. */
+static json_t *join_names(const struct clustering *c, const json_t *found, int32_t *number)
+{
+	json_t *all = json_deep_copy(c->kept.names);
+
+	for (size_t i = 0; i < json_array_size(found); i++) {
+		json_t *name = json_array_get(found, i);
+		int64_t at = names_find(all, json_string_value(name));
+
+		number[i] = (int32_t)(at < 0 ? (int64_t)json_array_size(all) : at);
+		if (at < 0)
+			json_array_append(all, name);
+	}
+	return all;
+}
+
+int clustering_extend_names(struct clustering *c, int32_t *cluster, struct err *e)
+{
+	int32_t *number = mem_zalloc(json_array_size(c->names) + 1, sizeof *number), *was = mem_zalloc((size_t)c->f.n + 1, sizeof *was);
+	json_t *all = NULL;
+	int rc = open_named(c, e) || find_kept(c, was, e) ? -1 : 0, k = 0;
+
+	if (!rc) {
+		all = join_names(c, c->names, number);
+		k = (int)json_array_size(all);
+		if (k > KMEANS_MOST)
+			rc = err_set(e, ERR_DATA, "--by %s: %d clusters with those of --keep, more than %d", c->r->by, k, KMEANS_MOST);
+	}
+	for (int64_t i = 0; i < c->f.n && !rc; i++) {
+		cluster[i] = number[cluster[i]];
+		c->joins += was[i] < 0 && cluster[i] < c->kept.clusters;
+		if (was[i] >= 0 && was[i] != cluster[i])
+			rc = err_set(e, ERR_DATA, "--keep %s has the sample \"%s\" in cluster %s, and by %s it is in %s", c->r->keep, c->f.key[i],
+			             names_get(all, was[i]), c->r->by, names_get(all, cluster[i]));
+	}
+	if (!rc) {
+		json_decref(c->names);
+		c->names = json_incref(all);
+		c->old.k = c->kept.clusters;
+		c->extends = k > c->kept.clusters ? extends_add(c->kept.extends, c->kept.partition, c->kept.clusters) : json_incref(c->kept.extends);
+	}
+	json_decref(all);
+	mem_free(number);
 	mem_free(was);
 	return rc;
 }

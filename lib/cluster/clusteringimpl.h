@@ -14,6 +14,7 @@ struct clustering {
 	struct device *gpu;              /* GPU that runs k-means; NULL: the CPU */
 	struct grouping *groups;         /* with --by; else NULL */
 	struct featureset f;
+	double motion_scale;   /* of the motion of clips in f: cluster/clipmotion.h; 0: f holds none */
 	struct kmeans m;       /* k is set for every kind of partition */
 	struct method_fit fit; /* facts about the fit; its centroids are in m */
 	json_t *names;         /* [k] names of the clusters; NULL: they have none */
@@ -23,9 +24,9 @@ struct clustering {
 	float *distance[2];      /* [f.count] */
 	int32_t *further[2];     /* (f.count, soft - 1) with --soft; else NULL */
 	struct assignment rated; /* with --rate; else zero */
-	struct kmeans old;       /* with --extend, the centroids that stay; else zero, as the next three */
+	struct kmeans old;       /* with --extend, the centroids that stay; with --by and --keep its k alone; else zero, as the next three */
 	struct assignment kept;  /* of --keep */
-	int64_t keeps, joins;    /* samples that it names; others that are nearest to an old centroid */
+	int64_t keeps, joins;    /* samples that it names; others that go to an old cluster */
 	char extend_hash[65];    /* of the centroids */
 	json_t *extends;         /* the partitions that this one extends, also if it is that of --centroids; NULL: none */
 	struct tsv *against;     /* with --against of a table; else NULL */
@@ -52,6 +53,10 @@ int clustering_find_device(struct clustering *c, struct err *e);
 
 /* With --extend, make the clusters. The features of the samples are read. */
 int clustering_extend(struct clustering *c, struct err *e);
+
+/* With --by and --keep: number the clusters, and set c->names, so that those of the table keep their numbers. On entry cluster [f.n] has the numbers
+ * of c->names. ERR_DATA if the table is not by the same fact, or has a sample in another cluster. */
+int clustering_extend_names(struct clustering *c, int32_t *cluster, struct err *e);
 
 /* With --rate, take the clusters of the assignment in place of fitting any. */
 int clustering_open_rated(struct clustering *c, struct err *e);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cluster/clusteringimpl.h"
+#include "data/motionfeat.h"
 #include "file/optionstamp.h"
 
 #define REQUEST(member) OPTION_FIELD(struct cluster_request, member)
@@ -77,6 +78,10 @@ const struct option cluster_options[] = {
     {"--features", .type = OPTION_TEXT, REQUEST(features), .arg = "KIND", .choices = features_words, .preset = "hogcolor",
      .help = "hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH, or a .npy with a row per sample", .when = {{USE_AGAINST, "--by"}},
      .stamp = STAMP_OTHERWISE},
+    {"--motion", .type = OPTION_REAL, REQUEST(motion), .lo = .001, .hi = .999, .arg = "SHARE",
+     .help = "append features of the motion of clips, with this share of the variance",
+     .when = {{USE_AGAINST, "--by --centroids --extend"}, {USE_NEEDS, "--features=hogcolor"}, {USE_NEEDS, "--distance=l2"}},
+     .stamp = STAMP_UNLESS_DEFAULT, .key = "motion"},
     OPTION_GROUP("Held-out part"),
     {"--holdout", .type = OPTION_REAL, REQUEST(holdout), .lo = 0, .hi = 1, .arg = "F", .preset = "0",
      .help = "hold out this fraction, by hash of the key", .when = {{USE_AGAINST, "--rate"}}, .stamp = STAMP_ALWAYS, .key = "holdout"},
@@ -92,7 +97,7 @@ const struct option cluster_options[] = {
               {USE_NEEDS, "--distance=l2"}},
      .stamp = STAMP_OTHERWISE},
     {"--keep", .type = OPTION_TEXT, REQUEST(keep), .arg = "FILE", .help = "samples in this assignment keep their clusters",
-     .when = {{USE_NEEDS, "--extend"}}, .stamp = STAMP_OTHERWISE},
+     .when = {{USE_NEEDS, "--extend --by"}}, .stamp = STAMP_OTHERWISE},
     {"--centroids-out", .type = OPTION_TEXT, REQUEST(centroids_out), .arg = "FILE", .help = "write the centroids as .npy",
      .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
     {"--like", .type = OPTION_TEXT, REQUEST(like), .arg = "FILE", .help = "with random: number and shares of clusters as in this assignment",
@@ -158,6 +163,7 @@ struct stamp *clustering_stamp(const struct clustering *c)
 	static const struct option *const tables[] = {cluster_options, NULL};
 	const struct cluster_request *r = c->r;
 	struct stamp *s = stamp_new("ddm-cluster");
+	char motion[65];
 
 	stamp_i64(s, "k", c->m.k);
 	if (!r->by)
@@ -166,7 +172,12 @@ struct stamp *clustering_stamp(const struct clustering *c)
 		stamp_text(s, "input", c->network.input);
 	if (c->m.cosine)
 		stamp_text(s, "distance", cluster_distances[1]);
-	optionstamp_put(s, tables, r, "by holdout holdout_by fine balance restarts iterations seed method neighbours soft margin");
+	optionstamp_put(s, tables, r, "by holdout holdout_by fine balance restarts iterations seed method neighbours soft margin motion");
+	if (c->motion_scale > 0) {
+		motion_hash(motion);
+		stamp_text(s, "motion_hash", motion);
+		stamp_f64(s, "motion_scale", c->motion_scale);
+	}
 	stamp_input(s, "samples", c->samples_hash);
 	if (*c->f.hash)
 		stamp_input(s, "features", c->f.hash);

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cluster/dedupimpl.h"
 #include "cluster/featureset.h"
@@ -148,13 +147,26 @@ static int near_in_cluster(struct deduping *w, const struct featureset *f, int c
 	for (int64_t i = 0; i < m.n && !rc && w->report->has_parts; i++) {
 		struct dedup_item *x = &w->item[m.item[i]];
 
-		if (m.near[i] < 0)
-			continue;
-		x->cross_cosine = m.cosine[i];
-		x->crossed = x->crossed < 0 ? m.item[m.near[i]] : x->crossed;
+		if (m.near[i] >= 0 && x->crossed < 0) {
+			x->crossed = m.item[m.near[i]];
+			x->cross_cosine = m.cosine[i];
+		}
 	}
 	member_set_release(&m);
 	return rc;
+}
+
+/* The features of pairs that cross by their hashes. */
+static void cosines_of_crossings(struct deduping *w, const struct featureset *f)
+{
+	for (int64_t i = 0; i < w->n; i++) {
+		struct dedup_item *x = &w->item[i];
+		const float *held = x->cross_distance < 0 ? NULL : f->x[0] + w->item[x->crossed].row * f->d;
+		double cosine = held ? points_cosine(f->x[0] + x->row * f->d, held, f->d) : 0;
+
+		if (cosine > w->r->cosine)
+			x->cross_cosine = cosine;
+	}
 }
 
 /* Find the row of features of each item, and scale the rows to length 1. */
@@ -186,6 +198,8 @@ static int near_by_features(struct deduping *w, struct err *e)
 	rc = match_features(w, &f, e);
 	for (int32_t k = 0; k < clusters && !rc; k++)
 		rc = near_in_cluster(w, &f, k, e);
+	if (!rc)
+		cosines_of_crossings(w, &f);
 	featureset_release(&f);
 	return rc;
 }
@@ -303,17 +317,6 @@ static int make_stamp(struct deduping *w, struct err *e)
 	return 0;
 }
 
-/* Whether these outputs (NULL: none) are regular files with content: a device has to be written each time. */
-static int are_files(const char *const *path, int n)
-{
-	struct stat st;
-
-	for (int i = 0; i < n; i++)
-		if (path[i] && (stat(path[i], &st) || !S_ISREG(st.st_mode) || !st.st_size))
-			return 0;
-	return 1;
-}
-
 static int find_near(struct deduping *w, struct err *e)
 {
 	int hashed = w->r->hash != DEDUP_NO_HASH;
@@ -341,7 +344,7 @@ static int make(struct deduping *w, struct err *e)
 	there = standing_all(outputs, 2, w->stamp, e);
 	if (there < 0)
 		return -1;
-	if (there && !r->check && are_files(outputs, 2)) {
+	if (there && !r->check && standing_are_files(outputs, 2)) {
 		w->report->there = 1;
 		return 0;
 	}

@@ -84,19 +84,6 @@ static int write_table(const struct deduping *w, struct err *e)
 
 /* ---- tar ---- */
 
-static int add_sample(struct tar_writer *t, const struct sample *x, struct err *e)
-{
-	int rc = 0;
-
-	for (int i = 0; i < x->n && !rc; i++) {
-		char *name = str_new("%s.%s", x->key, x->member[i].ext);
-
-		rc = tar_add(t, name, x->member[i].data, x->member[i].len, e);
-		mem_free(name);
-	}
-	return rc;
-}
-
 /* Read the samples once more and write the kept ones. */
 static int add_samples(struct tar_writer *t, struct deduping *w, struct err *e)
 {
@@ -111,7 +98,7 @@ static int add_samples(struct tar_writer *t, struct deduping *w, struct err *e)
 
 		if (i < 0 || w->item[i].near >= 0)
 			continue;
-		if (add_sample(t, &x, e))
+		if (sample_put(t, &x, e))
 			return -1;
 		if (progress_tell(w->r->progress, "samples written", ++written, w->report->kept))
 			return err_set(e, ERR_AGAIN, "interrupted");

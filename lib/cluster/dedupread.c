@@ -9,8 +9,8 @@
 #include "data/assignment.h"
 #include "data/keyset.h"
 #include "file/fileio.h"
+#include "file/frames.h"
 #include "file/manifest.h"
-#include "file/npy.h"
 
 enum { BATCH = 64 };
 static const size_t BATCH_BYTES = (size_t)64 << 20; /* limit for the encoded pictures of a batch, and for its frames */
@@ -42,40 +42,38 @@ static void pending_release(struct pending *p)
 	*p = (struct pending){0};
 }
 
-/* A frame (c, h, w) as a grey picture. */
-static int grey_frame(struct picture *out, const uint8_t *frame, int64_t c, int64_t h, int64_t w, struct err *e)
+/* Frame i as a grey picture. */
+static int grey_frame(struct picture *out, const struct clip *c, int i, struct err *e)
 {
-	int64_t n = h * w;
+	struct picture colour;
 
-	if (picture_alloc(out, (int)w, (int)h, 1, e))
+	if (c->channels == 1)
+		return clip_frame(out, c, i, 1, e);
+	if (clip_frame(&colour, c, i, 3, e))
 		return -1;
-	if (c == 1) {
-		memcpy(out->pixels, frame, (size_t)n);
-		return 0;
-	}
-	for (int64_t i = 0; i < n; i++) {
-		const uint8_t rgb[3] = {frame[i], frame[n + i], frame[2 * n + i]};
-
-		imagehash_grey(out->pixels + i, rgb, 1);
-	}
-	return 0;
+	if (!picture_alloc(out, c->width, c->height, 1, e))
+		imagehash_grey(out->pixels, colour.pixels, (int64_t)c->width * c->height);
+	picture_release(&colour);
+	return out->pixels ? 0 : -1;
 }
 
 /* The frames of a clip (F, C, H, W), or of one array (C, H, W), of bytes. */
-static int read_clip(struct pending *p, const struct npy *a, struct err *e)
+static int read_clip(struct pending *p, struct npy a, struct err *e)
 {
-	const int64_t *shape = a->rank == 4 ? a->shape + 1 : a->shape;
-	int64_t frames = a->rank == 4 ? a->shape[0] : 1, size;
-	const int64_t at[HASHINDEX_PARTS] = {0, frames / 2, frames - 1};
+	char *name = str_new("%s: the array of \"%s\"", p->origin, p->key);
+	struct clip c;
+	int rc;
 
-	if ((a->rank != 3 && a->rank != 4) || frames < 1 || (shape[0] != 1 && shape[0] != 3) || shape[1] < 1 || shape[2] < 1 || shape[1] > 65536 ||
-	    shape[2] > 65536 || a->fortran)
-		return err_set(e, ERR_DATA, "%s: the array of \"%s\" is no clip (F, C, H, W) of 1 or 3 channels", p->origin, p->key);
-	size = shape[0] * shape[1] * shape[2];
-	for (int i = 0; i < HASHINDEX_PARTS; i++)
-		if (grey_frame(&p->frame[i], (const uint8_t *)a->data + at[i] * size, shape[0], shape[1], shape[2], e))
-			return -1;
-	return 0;
+	if (a.rank == 3) {
+		memmove(a.shape + 1, a.shape, 3 * sizeof *a.shape);
+		a.shape[0] = 1;
+		a.rank = 4;
+	}
+	rc = clip_of(&c, &a, name, e);
+	for (int i = 0; i < HASHINDEX_PARTS && !rc; i++)
+		rc = grey_frame(&p->frame[i], &c, (const int[]){0, c.frames / 2, c.frames - 1}[i], e);
+	mem_free(name);
+	return rc;
 }
 
 /* Take what the hashes need: the array if it holds pixels, or else the picture. */
@@ -93,7 +91,7 @@ static int read_pending(struct pending *p, const struct sample *x, int hashed, s
 		if (npy_parse(&a, array->data, array->len, x->key, e))
 			return err_prefix(e, "%s", x->origin);
 		is_clip = a.type == NPY_U1;
-		rc = is_clip ? read_clip(p, &a, e) : 0;
+		rc = is_clip ? read_clip(p, a, e) : 0;
 		npy_release(&a);
 		if (is_clip)
 			return rc;

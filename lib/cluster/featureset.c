@@ -8,6 +8,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "cluster/clipmotion.h"
 #include "cluster/features.h"
 #include "cluster/points.h"
 #include "data/lookahead.h"
@@ -58,16 +59,18 @@ static float *append(struct featureset *f, char *key, int32_t label, const struc
 
 struct compute_job {
 	const struct picture_batch *b;
+	int64_t d; /* hogcolor, and with `motion` the motion behind it */
+	int motion;
 	float *out; /* (BATCH, d) */
 	struct err err[BATCH];
 };
 
-/* The features of a clip are the mean of its frames'. */
+/* The features of a clip are the mean of its frames' and, if wanted, those of its motion. */
 static void compute_task(void *arg, int64_t task, int worker)
 {
 	struct compute_job *j = arg;
 	struct picture frame = j->b->picture[task];
-	float *out = j->out + task * FEATURES_HOGCOLOR_DIM, one[FEATURES_HOGCOLOR_DIM];
+	float *out = j->out + task * j->d, one[FEATURES_HOGCOLOR_DIM];
 	int n = j->b->frames[task];
 
 	(void)worker;
@@ -81,6 +84,8 @@ static void compute_task(void *arg, int64_t task, int worker)
 			out[k] += one[k] / (float)n;
 		frame.pixels += (size_t)frame.width * (size_t)frame.height * (size_t)frame.channels;
 	}
+	if (j->motion)
+		clipmotion_compute(out + FEATURES_HOGCOLOR_DIM, &j->b->picture[task], n, j->b->key[task], &j->err[task]);
 }
 
 static int compute(struct featureset *f, struct samples *s, const struct featureset_options *o, struct err *e)
@@ -89,9 +94,11 @@ static int compute(struct featureset *f, struct samples *s, const struct feature
 	struct compute_job *j = mem_zalloc(1, sizeof *j);
 	int n;
 
-	f->d = FEATURES_HOGCOLOR_DIM;
-	f->name = mem_strdup(FEATURES_HOGCOLOR);
+	f->d = FEATURES_HOGCOLOR_DIM + (o->motion ? MOTION_DIMS : 0);
+	f->name = mem_strdup(o->motion ? FEATURES_HOGCOLOR "+" MOTION_NAME : FEATURES_HOGCOLOR);
 	j->b = &b;
+	j->d = f->d;
+	j->motion = o->motion;
 	j->out = mem_zalloc(BATCH, (size_t)f->d * sizeof(float));
 	while ((n = samples_pictures(s, o->pool, BATCH, &b, e)) > 0) {
 		pool_run(o->pool, n, compute_task, j);

@@ -27,6 +27,7 @@ struct features_measure {
 
 struct featureset_options {
 	enum features_kind kind;
+	int motion;                             /* 1: append the MOTION_DIMS values of cluster/clipmotion.h to hogcolor */
 	const struct features_measure *measure; /* FEATURES_MEASURE */
 	const char *file;   /* FEATURES_FILE. A sidecar FILE.json may hold "features", their name, and "keys", see featureset_keys */
 	double holdout;     /* fraction held out, by hash_holdout of the key */
@@ -49,7 +50,7 @@ struct featureset {
 	uint8_t *held;        /* [n] */
 	int64_t *row;         /* [n] */
 	int64_t cap, room[2]; /* private */
-	char *name;           /* name of the features: "hogcolor-1", measure->name, the name in the sidecar, or "file" */
+	char *name;           /* name of the features: "hogcolor-1", "hogcolor-1+motion-1", measure->name, the name in the sidecar, or "file" */
 	char hash[65];        /* SHA-256 of the file of features, or measure->hash; empty otherwise */
 };
 

@@ -80,6 +80,11 @@ int64_t points_unit_rows(float *x, int64_t n, int64_t d, struct pool *pool)
 	return zero;
 }
 
+double points_cosine(const float *a, const float *b, int64_t d)
+{
+	return 1 - (double)points_distance2(a, b, d) / 2;
+}
+
 int64_t *points_subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step)
 {
 	int64_t *row = mem_zalloc((size_t)m, sizeof *row), at = 0;

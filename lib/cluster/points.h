@@ -14,6 +14,9 @@ enum { STEP_FINE = 1 << 20, STEP_SUBSAMPLE, STEP_RANDOM, STEP_SILHOUETTE, STEP_E
 float points_length2(const float *x, int64_t d);                   /* |x|^2, summed in double */
 float points_distance2(const float *a, const float *b, int64_t d); /* |a - b|^2, summed in float */
 
+/* The cosine of two vectors of length 1, from their distance. Near 1 it is exact to a few bits of float, which a sum of products is not. */
+double points_cosine(const float *a, const float *b, int64_t d);
+
 /* Draw m of n rows with RNG_CLUSTER at this step; the result [m] is in index order. Caller frees with mem_free. */
 int64_t *points_subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step);
 

@@ -25,13 +25,6 @@ struct comparing {
 	double *cosine;
 };
 
-/* The cosine of two vectors of length 1, from their distance: exact to a few bits of float for vectors that are nearly equal, which a sum of products
- * is not. */
-static double cosine_of(const struct comparing *c, int64_t i, int64_t j)
-{
-	return 1 - (double)points_distance2(c->x + i * c->d, c->x + j * c->d, c->d) / 2;
-}
-
 static void compare_row(struct comparing *c, int64_t at)
 {
 	int64_t row = c->order ? c->order[at] : at, most = c->order ? at : c->n;
@@ -47,7 +40,7 @@ static void compare_row(struct comparing *c, int64_t at)
 
 		if (!c->order && !c->part[other])
 			continue;
-		v = cosine_of(c, row, other);
+		v = points_cosine(c->x + row * c->d, c->x + other * c->d, c->d);
 		if (v > best) {
 			best = v;
 			c->near[row] = other;
@@ -100,7 +93,7 @@ static int64_t find_order(int64_t *order, const float *x, int64_t n, int64_t d, 
 	mean_direction(mean, x, n, d, out);
 	for (int64_t i = 0; i < n; i++)
 		if (!out[i])
-			r[m++] = (struct ranked){i, !first[i], 1 - (double)points_distance2(mean, x + i * d, d) / 2};
+			r[m++] = (struct ranked){i, !first[i], points_cosine(mean, x + i * d, d)};
 	qsort(r, (size_t)m, sizeof *r, by_rank);
 	for (int64_t i = 0; i < m; i++)
 		order[i] = r[i].row;

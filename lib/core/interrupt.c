@@ -31,3 +31,8 @@ int interrupt_wait(int fd)
 	}
 	return 0;
 }
+
+int interrupt_given(void)
+{
+	return stop && *stop;
+}

@@ -11,4 +11,7 @@ void interrupt_on(const volatile sig_atomic_t *flag);
 /* Wait until a read of fd would not block: 0, or -1 and EINTR if the flag ended the wait. */
 int interrupt_wait(int fd);
 
+/* 1 once the flag is set, for waits that are not for a descriptor. */
+int interrupt_given(void);
+
 #endif

@@ -305,13 +305,9 @@ struct open_job {
 static void open_task(void *arg, int64_t task, int worker)
 {
 	struct open_job *j = arg;
-	struct part *p = &j->d->part[task];
-	struct err *e = &j->err[task];
 
 	(void)worker;
-	if ((j->d->o.verify ? manifest_check : manifest_check_quick)(&j->d->manifest, j->row[task], e))
-		return;
-	p->shard = shard_open(p->path, e);
+	j->d->part[task].shard = manifest_shard_open(&j->d->manifest, j->row[task], j->d->o.verify, &j->err[task]);
 }
 
 /* Open the shards of this part in parallel. The error reported is that of the first shard in order, for any number of threads. */

@@ -48,7 +48,8 @@ struct dataset_info {
 	const struct manifest *manifest; /* the manifest of the directory; borrowed */
 };
 
-/* An absent directory is ERR_NOINPUT; a cluster out of range ERR_USAGE; an empty cluster, a shard that disagrees with the manifest, or samples of
+/* `shards` is a folder or a URL (file/bytesource.h).
+ * An absent directory is ERR_NOINPUT; a cluster out of range ERR_USAGE; an empty cluster, a shard that disagrees with the manifest, or samples of
  * unequal size ERR_DATA. Caller frees with dataset_free. The first sample decides what the set holds: arrays (a .npy takes precedence over a
  * picture) of shape (C, H, W), (1, C, H, W) or (H, W), clips, which are arrays of shape (F, C, H, W), or pictures. A clip of bytes holds pixels. */
 struct dataset *dataset_open(const char *shards, const struct dataset_options *o, struct err *e);

@@ -6,51 +6,42 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/str.h"
 #include "data/encodingimpl.h"
 #include "diffusion/gallery.h"
-#include "file/npy.h"
+#include "file/frames.h"
 #include "file/resize.h"
-
-enum { FRAMES_MOST = 1 << 20, SIDE_MOST = 1 << 15 };
 
 /* ---- pixels ---- */
 
 int encoding_find_clip(struct encoding_item *it, const struct sample *s)
 {
 	const struct sample_member *m = sample_find(s, "npy");
+	char *name;
 	struct npy a;
 	int is;
 
 	if (!m || npy_parse(&a, m->data, m->len, s->key, &(struct err){0}))
 		return 0;
-	is = a.rank == 4 && a.type == NPY_U1;
-	if (is && (a.fortran || a.shape[0] < 1 || a.shape[0] > FRAMES_MOST || (a.shape[1] != 1 && a.shape[1] != 3) || a.shape[2] < 1 ||
-	           a.shape[2] > SIDE_MOST || a.shape[3] < 1 || a.shape[3] > SIDE_MOST))
-		err_set(&it->err, ERR_DATA,
-		        "%s: \"%s\" holds bytes of shape (%lld, %lld, %lld, %lld)%s; a clip is (frames, 3, height, width) or (frames, 1, "
-		        "height, width) in row-major order",
-		        s->origin, s->key, (long long)a.shape[0], (long long)a.shape[1], (long long)a.shape[2], (long long)a.shape[3],
-		        a.fortran ? " in column-major order" : "");
-	else if (is)
-		it->clip = (struct encoding_clip){a.data, a.shape[0], a.shape[1], a.shape[2], a.shape[3]};
+	if ((is = clip_is(&a))) {
+		name = str_new("%s: \"%s\"", s->origin, s->key);
+		clip_of(&it->clip, &a, name, &it->err);
+		mem_free(name);
+	}
 	npy_release(&a); /* the bytes are those of the member, which stays */
 	return is;
 }
 
 /* Frame i, reduced to its centre square or cropped as a picture is. Release with picture_release. */
-static int clip_frame(const struct encoding *x, const struct encoding_item *it, int64_t i, struct picture *out, struct err *e)
+static int cropped_frame(const struct encoding *x, const struct encoding_item *it, int64_t i, struct picture *out, struct err *e)
 {
-	const struct encoding_clip *c = &it->clip;
-	int64_t area = c->height * c->width, least = c->height < c->width ? c->height : c->width;
-	const uint8_t *from = c->pixels + i * c->channels * area;
+	const struct clip *c = &it->clip;
+	int64_t least = c->height < c->width ? c->height : c->width;
 	struct picture p;
 	int rc;
 
-	if (picture_alloc(&p, (int)c->width, (int)c->height, 3, e))
+	if (clip_frame(&p, c, (int)i, 3, e))
 		return -1;
-	for (int k = 0; k < 3; k++)
-		for (int64_t j = 0; j < area; j++)
-			p.pixels[3 * j + k] = from[(c->channels == 3 ? k * area : 0) + j];
 	if (x->o.size && (c->height != x->o.size || c->width != x->o.size)) {
 		rc = picture_square(out, &p, (int)x->o.size, x->o.size < least ? RESIZE_LANCZOS : RESIZE_BICUBIC, e);
 		picture_release(&p);
@@ -83,7 +74,7 @@ static int read_part(void *arg, const struct clip_part *p, float *x, struct err 
 	int64_t n;
 	float *v;
 
-	if (interrupted(r->x, e) || clip_frame(r->x, r->it, p->frame, &whole, e))
+	if (interrupted(r->x, e) || cropped_frame(r->x, r->it, p->frame, &whole, e))
 		return -1;
 	n = (int64_t)whole.width * whole.height;
 	v = p->height * p->width == n ? x : mem_try((size_t)(3 * n), sizeof *v, "a frame", e);
@@ -128,7 +119,7 @@ static int size_of(const struct encoding *x, struct encoding_item *it, int64_t *
 {
 	struct picture first;
 
-	if (clip_frame(x, it, 0, &first, &it->err))
+	if (cropped_frame(x, it, 0, &first, &it->err))
 		return -1;
 	*h = first.height;
 	*w = first.width;

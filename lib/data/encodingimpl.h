@@ -6,16 +6,11 @@
 #include "core/ahead.h"
 #include "data/encoding.h"
 #include "data/textencoder.h"
+#include "file/frames.h"
 #include "file/still.h"
 #include "net/autoencoder.h"
 
 enum { ENCODING_AT_ONCE = 64, ENCODING_PICTURES = 4, ENCODING_TEXTS = 16 };
-
-/* The pixels of a clip. */
-struct encoding_clip {
-	const uint8_t *pixels; /* (frames, channels, height, width), borrowed from a member; NULL: the sample is no clip */
-	int64_t frames, channels, height, width;
-};
 
 /* A sample in progress: read and decoded, encoded, returned to the caller. */
 struct encoding_item {
@@ -23,7 +18,7 @@ struct encoding_item {
 	struct sample_member *member; /* owned, like their data */
 	int n;
 	struct picture picture;
-	struct encoding_clip clip;                       /* in place of the picture */
+	struct clip clip;                                /* in place of the picture; its pixels are a member's, NULL: the sample is no clip */
 	float *z;                                        /* latent to decode, (C, zh, zw), or of a clip (zf, C, zh, zw) */
 	int64_t zf, zh, zw;                              /* zf: 0 for a picture */
 	struct str latent[2], std[2], text, pooled, png; /* the members to add; empty: none. [1]: of the mirrored picture */

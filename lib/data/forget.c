@@ -92,11 +92,9 @@ static int uncount_origin(struct forgetting *f, struct shard *s, int64_t k, cons
 static int locate(struct forgetting *f, struct err *e)
 {
 	for (int64_t i = 0; i < f->old.n; i++) {
-		char *path = manifest_shard_path(&f->old, i);
-		struct shard *s = manifest_check_quick(&f->old, i, e) ? NULL : shard_open(path, e);
+		struct shard *s = manifest_shard_open(&f->old, i, 0, e);
 		int rc = s ? 0 : -1;
 
-		mem_free(path);
 		for (int64_t k = 0; !rc && k < shard_count(s); k++) {
 			struct item *it = find(f, shard_key(s, k));
 

@@ -26,7 +26,7 @@ static void remember_passed(struct samples *s)
 	int64_t n = s->tar && !s->second ? tar_passed(s->tar, &first) : 0;
 
 	if (n)
-		str_printf(&s->passed, "%s%s: passed over: %s%s", s->passed.len ? "; " : "", s->unit[s->at].fd >= 0 ? "stdin" : s->unit[s->at].path,
+		str_printf(&s->passed, "%s%s: passed over: %s%s", s->passed.len ? "; " : "", s->unit[s->at].fd >= 0 ? "stdin" : s->unit[s->at].name,
 		           first, n > 3 ? " and more" : "");
 }
 
@@ -68,6 +68,7 @@ void samples_close(struct samples *s)
 		entries_release(&s->unit[i].files);
 		labels_free(s->unit[i].labels);
 		mem_free(s->unit[i].path);
+		mem_free(s->unit[i].name);
 	}
 	for (size_t i = 0; i < s->manifests; i++) {
 		manifest_release(s->manifest[i]);
@@ -224,6 +225,19 @@ const struct sample_member *sample_find(const struct sample *s, const char *ext)
 		if (!strcmp(s->member[i].ext, ext))
 			return &s->member[i];
 	return NULL;
+}
+
+int sample_put(struct tar_writer *t, const struct sample *s, struct err *e)
+{
+	int rc = 0;
+
+	for (int i = 0; i < s->n && !rc; i++) {
+		char *name = str_new("%s.%s", s->key, s->member[i].ext);
+
+		rc = tar_add(t, name, s->member[i].data, s->member[i].len, e);
+		mem_free(name);
+	}
+	return rc;
 }
 
 const struct sample_member *sample_picture(const struct sample *s)

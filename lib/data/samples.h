@@ -4,7 +4,9 @@
  * A source is a folder (its pictures, tars and idx files, recursively, in bytewise order), a SHARDS directory or a part of it (checked against
  * MANIFEST.tsv), a tar in any compression that libarchive reads, a picture, latents in safetensors (data/latents.h), MNIST's idx files
  * (data/idx.h), MosaicML shards given by their index.json or its folder (data/mds.h), or "-": stdin, which is a tar or a list of paths. The first
- * bytes of a file decide its kind. If the samples of a folder have no .cls, their classes may be stored beside them (data/labels.h).
+ * bytes of a file decide its kind. "pipe:COMMAND" is a tar that a command prints; another pass runs it again, and other bytes are ERR_DATA. A URL
+ * (file/remoteinput.h) is a tar, a shard, or SHARDS or a part of it: these if it has no query, its last component does not contain ".tar" or end in
+ * ".tgz", and it has a MANIFEST.tsv. If the samples of a folder have no .cls, their classes may be stored beside them (data/labels.h).
  *
  * The key is the path (below the folder, inside the tar, or as listed) up to the first dot of its last component, without leading "/", "./" and
  * "../"; the rest, in lower case, is the member's extension. A key that is empty, or holds a tab, a newline or a ".." component, is refused.
@@ -21,6 +23,7 @@
 #include "core/err.h"
 #include "core/pool.h"
 #include "file/still.h"
+#include "file/tarfile.h"
 
 enum samples_part { SAMPLES_ALL, SAMPLES_TRAIN, SAMPLES_HOLDOUT };
 
@@ -58,6 +61,9 @@ struct sample {
 
 struct samples;
 
+/* 1 if a source should be read only once: standard input, or the output of a command, which another pass would run again. */
+int samples_is_stream(const char *source);
+
 /* Open the operands of a program. *o is copied. NULL and ERR_NOINPUT if a source is missing; "-" more than once is ERR_USAGE. Caller closes with
  * samples_close. */
 struct samples *samples_open(const char *const *sources, int n, const struct samples_options *o, struct err *e);
@@ -91,6 +97,9 @@ int samples_check(const struct samples *s, struct err *e);
 /* The member with this extension, or the first member that is a picture; NULL if there is none. Borrowed like the sample. */
 const struct sample_member *sample_find(const struct sample *s, const char *ext);
 const struct sample_member *sample_picture(const struct sample *s);
+
+/* Write a sample to a tar: each member is a file KEY.EXTENSION. */
+int sample_put(struct tar_writer *t, const struct sample *s, struct err *e);
 
 /* The class of a .cls member (a decimal number in 0 .. 2^31-2), -1 when there is none; ERR_DATA when it is not a number. */
 int sample_class(const struct sample *s, int32_t *label, struct err *e);

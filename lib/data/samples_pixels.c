@@ -7,7 +7,7 @@
 #include "core/str.h"
 #include "data/entries.h"
 #include "data/samples.h"
-#include "file/npy.h"
+#include "file/frames.h"
 #include "file/resize.h"
 
 enum { MAX_PIXELS = 1 << 26 };
@@ -56,29 +56,23 @@ static int decode(struct picture *out, const void *data, size_t len, const char 
 	return rc;
 }
 
-/* The frames of a clip, an array (F, C, H, W) of bytes, one below the other. */
+/* The frames of a clip, one below the other. */
 static int decode_clip(struct picture *out, int *frames, const void *data, size_t len, const char *name, struct err *e)
 {
 	struct npy a;
-	int64_t f, c, h, w;
+	struct clip c;
 	int rc = -1;
 
 	if (npy_parse(&a, data, len, name, e))
 		return -1;
-	f = a.shape[0], c = a.shape[1], h = a.shape[2], w = a.shape[3];
-	if (a.rank != 4 || a.type != NPY_U1 || a.fortran || (c != 1 && c != 3))
-		err_set(e, ERR_DATA, "%s has no picture, and its array is no clip of pixels: bytes of shape (frames, 3 or 1, height, width)", name);
-	else if (npy_count(&a) < 1 || npy_count(&a) > MAX_PIXELS || f * h > INT_MAX)
-		err_set(e, ERR_DATA, "%s: a clip of impossible size", name);
-	else if (!picture_alloc(out, (int)w, (int)(f * h), (int)c, e)) {
-		const uint8_t *from = a.data;
-
-		for (int64_t k = 0; k < f; k++)
-			for (int64_t j = 0; j < c; j++)
-				for (int64_t i = 0; i < h * w; i++)
-					out->pixels[(k * h * w + i) * c + j] = *from++;
-		*frames = (int)f;
-		rc = 0;
+	if (!clip_of(&c, &a, name, e)) {
+		if (npy_count(&a) > MAX_PIXELS || (int64_t)c.frames * c.height > INT_MAX)
+			err_set(e, ERR_DATA, "%s: a clip of more than %d numbers", name, MAX_PIXELS);
+		else
+			rc = picture_alloc(out, c.width, c.frames * c.height, c.channels, e);
+		for (int i = 0; !rc && i < c.frames; i++)
+			clip_pixels(out->pixels + (size_t)i * (size_t)c.height * (size_t)c.width * (size_t)c.channels, &c, i, c.channels);
+		*frames = c.frames;
 	}
 	npy_release(&a);
 	return rc;

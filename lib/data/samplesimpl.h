@@ -28,9 +28,10 @@ enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS, UNIT_IDX, UNIT_
 
 struct unit {
 	enum unit_kind kind;
-	struct entries files;  /* UNIT_FILES */
-	struct labels *labels; /* labels of these files, or NULL */
-	char *path;
+	struct entries files;            /* UNIT_FILES */
+	struct labels *labels;           /* labels of these files, or NULL */
+	char *path, *name;               /* name: the path for messages (remote_shown) */
+	uint64_t hash;                   /* UNIT_TAR: of its bytes in the first pass (tar_hash) */
 	int fd;                          /* for stdin: the feed's descriptor, borrowed; else -1 */
 	const struct manifest *manifest; /* UNIT_SHARD listed in a manifest, borrowed from the iterator */
 	int64_t row;

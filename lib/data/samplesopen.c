@@ -9,7 +9,9 @@
 
 #include "data/classnames.h"
 #include "data/samplesimpl.h"
+#include "file/bytesource.h"
 #include "file/fileio.h"
+#include "file/remoteinput.h"
 
 static const size_t LIST_LIMIT = (size_t)1 << 30;
 
@@ -19,7 +21,7 @@ static struct unit *unit_add(struct samples *s, enum unit_kind kind, const char 
 
 	s->unit = mem_resize(s->unit, s->units + 1, sizeof *s->unit);
 	u = &s->unit[s->units++];
-	*u = (struct unit){.kind = kind, .path = mem_strdup(path), .fd = -1};
+	*u = (struct unit){.kind = kind, .path = mem_strdup(path), .name = remote_shown(path), .fd = -1};
 	return u;
 }
 
@@ -28,10 +30,13 @@ static int refused(void *arg, struct err *e)
 	return samples_bad(arg, e);
 }
 
-static int open_archive(struct samples *s, const char *path)
+static int open_archive(struct samples *s, const char *path, struct err *e)
 {
-	unit_add(s, shard_sniff(path) ? UNIT_SHARD : UNIT_TAR, path);
-	return 0;
+	int shard = shard_sniff(path, e);
+
+	if (shard >= 0)
+		unit_add(s, shard ? UNIT_SHARD : UNIT_TAR, path);
+	return shard < 0 ? -1 : 0;
 }
 
 /* Add the shards that the manifest lists below `prefix` ("" or "cluster-3/"). Where samples are in several clusters, the folder of a cluster gives
@@ -124,7 +129,7 @@ static int open_files(struct samples *s, const char *dir, struct labels *labels,
 	int rc = entries_scan(&files, dir, refused, s, e);
 
 	for (size_t i = 0; i < files.ntars && !rc; i++)
-		rc = open_archive(s, files.tars[i]);
+		rc = open_archive(s, files.tars[i], e);
 	for (size_t i = 0; i < files.nidx && !rc; i++)
 		unit_add(s, UNIT_IDX, files.idx[i]);
 	if (!rc && files.n) {
@@ -160,6 +165,57 @@ static int open_folder(struct samples *s, const char *dir, struct err *e)
 	return rc;
 }
 
+/* Whether a URL names one file: it has a query, or its last component is that of a tar. */
+static int names_archive(const char *url)
+{
+	const char *name = strrchr(url, '/');
+
+	return strpbrk(url, "?#") || strstr(name, ".tar") || str_ends(name, ".tgz");
+}
+
+/* Cut a last component "holdout" or "cluster-N" off the URL, and put it before the prefix. 1 if there was one. */
+static int cut_part(char *url, char **prefix)
+{
+	char *name = strrchr(url, '/') + 1, *longer;
+
+	if (strcmp(name, "holdout") && (strncmp(name, "cluster-", 8) || name[8 + strspn(name + 8, "0123456789")]))
+		return 0;
+	longer = str_new("%s/%s", name, *prefix);
+	mem_free(*prefix);
+	*prefix = longer;
+	name[-1] = 0;
+	return 1;
+}
+
+/* SHARDS, SHARDS/cluster-3, SHARDS/holdout and SHARDS/holdout/cluster-3 on a server; what has no manifest is a tar. */
+static int open_url(struct samples *s, const char *path, struct err *e)
+{
+	char *url, *prefix, *manifest;
+	const char *host = strstr(path, "://") + 3;
+	int there = 0;
+
+	if (!*host || *host == '/')
+		return err_set(e, ERR_NOINPUT, "%s: a URL without a server", path);
+	url = mem_strdup(path);
+	prefix = mem_strdup("");
+	if (!names_archive(path)) {
+		for (size_t n = strlen(url); url[n - 1] == '/'; n--)
+			url[n - 1] = 0;
+		while (cut_part(url, &prefix))
+			;
+		manifest = path_join(url, "MANIFEST.tsv");
+		there = bytesource_exists(manifest, e);
+		mem_free(manifest);
+	}
+	if (there > 0)
+		there = open_manifest(s, url, prefix, e);
+	else if (!there)
+		there = open_archive(s, path, e);
+	mem_free(prefix);
+	mem_free(url);
+	return there;
+}
+
 static int open_path(struct samples *s, const char *path, struct err *e)
 {
 	struct entries files = {0};
@@ -167,6 +223,12 @@ static int open_path(struct samples *s, const char *path, struct err *e)
 	const char *ext;
 	struct stat st;
 
+	if (remote_is_url(path))
+		return open_url(s, path, e);
+	if (remote_is_command(path)) {
+		unit_add(s, UNIT_TAR, path);
+		return 0;
+	}
 	if (stat(path, &st))
 		return err_errno(e, "%s", path);
 	if (S_ISDIR(st.st_mode))
@@ -186,7 +248,7 @@ static int open_path(struct samples *s, const char *path, struct err *e)
 	if (entry_sniff(path, &kind, &ext, e))
 		return -1;
 	if (kind == ENTRY_TAR)
-		return open_archive(s, path);
+		return open_archive(s, path, e);
 	if (kind != ENTRY_PICTURE && s->o.captions) {
 		unit_add(s, UNIT_LINES, path);
 		return 0;
@@ -247,10 +309,16 @@ static int open_stdin(struct samples *s, struct err *e)
 	return 0;
 }
 
+int samples_is_stream(const char *source)
+{
+	return !strcmp(source, "-") || remote_is_command(source);
+}
+
 struct samples *samples_open(const char *const *sources, int n, const struct samples_options *o, struct err *e)
 {
 	struct samples *s = mem_zalloc(1, sizeof *s);
 	struct str what = {0};
+	char *shown;
 
 	s->o = *o;
 	s->feed.fd = -1;
@@ -260,7 +328,9 @@ struct samples *samples_open(const char *const *sources, int n, const struct sam
 	for (int i = 0; i < n; i++) {
 		int rc = strcmp(sources[i], "-") ? open_path(s, sources[i], e) : open_stdin(s, e);
 
-		str_printf(&what, i ? ", %s" : "%s", strcmp(sources[i], "-") ? sources[i] : "stdin");
+		shown = remote_shown(sources[i]);
+		str_printf(&what, i ? ", %s" : "%s", strcmp(shown, "-") ? shown : "stdin");
+		mem_free(shown);
 		if (rc) {
 			str_release(&what);
 			samples_close(s);

@@ -115,9 +115,20 @@ static int tar_take(struct samples *s, struct sample *out, const char *ext, cons
 	return 0;
 }
 
+/* A command that is run once more, for another pass, must give the same bytes. */
+static int tar_ended(struct samples *s, struct unit *u, const char *name, struct err *e)
+{
+	uint64_t hash = tar_hash(s->tar);
+
+	if (s->second && hash != u->hash)
+		return err_set(e, ERR_DATA, "%s: the command gave other bytes when it was run again", name);
+	u->hash = hash;
+	return 0;
+}
+
 static int next_tar(struct samples *s, struct unit *u, struct sample *out, struct err *e)
 {
-	const char *key, *ext, *name = u->fd >= 0 ? "stdin" : u->path;
+	const char *key, *ext, *name = u->fd >= 0 ? "stdin" : u->name;
 	struct arena scratch = {0};
 	int rc, got = 0, bad = 0;
 
@@ -154,16 +165,14 @@ static int next_tar(struct samples *s, struct unit *u, struct sample *out, struc
 	if (rc < 0 || bad)
 		return rc < 0 ? -1 : 2;
 	if (!got)
-		return 0;
+		return tar_ended(s, u, name, e);
 	return finish(s, out, e) ? 2 : 1;
 }
 
 static int next_shard(struct samples *s, struct unit *u, struct sample *out, struct err *e)
 {
 	if (!s->shard) {
-		if (u->manifest && manifest_check_quick(u->manifest, u->row, e))
-			return -1;
-		s->shard = shard_open(u->path, e);
+		s->shard = u->manifest ? manifest_shard_open(u->manifest, u->row, 0, e) : shard_open(u->path, e);
 		if (!s->shard)
 			return -1;
 	}
@@ -174,8 +183,8 @@ static int next_shard(struct samples *s, struct unit *u, struct sample *out, str
 	if (shard_read(s->shard, s->next++, &s->read, e))
 		return -1;
 	if (s->read.members > MEMBERS)
-		return err_set(e, ERR_DATA, "%s: sample \"%s\" has more than %d members", u->path, s->read.key, MEMBERS);
-	*out = (struct sample){s->read.key, u->path, s->read.members, s->member};
+		return err_set(e, ERR_DATA, "%s: sample \"%s\" has more than %d members", u->name, s->read.key, MEMBERS);
+	*out = (struct sample){s->read.key, u->name, s->read.members, s->member};
 	for (int i = 0; i < out->n; i++)
 		s->member[i] = (struct sample_member){s->read.member[i].ext, s->read.member[i].data, s->read.member[i].size};
 	return 1;

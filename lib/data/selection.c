@@ -2,7 +2,6 @@
 #include "data/selection.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/jsonio.h"
 #include "core/mem.h"
@@ -87,7 +86,7 @@ static int tell(const struct selecting *w, struct samples *s, const char *what, 
 	return 0;
 }
 
-/* A first pass for the digest of the samples and the names of their classes, unless a source is standard input. */
+/* A first pass for the digest of the samples and the names of their classes, unless a source can be read only once. */
 static int scan(struct selecting *w, struct err *e)
 {
 	struct samples *s;
@@ -95,7 +94,7 @@ static int scan(struct selecting *w, struct err *e)
 	int rc = -1;
 
 	for (int i = 0; i < w->r->nsources; i++)
-		if (!strcmp(w->r->sources[i], "-"))
+		if (samples_is_stream(w->r->sources[i]))
 			return 0;
 	s = open_samples(w, 1, e);
 	while (s && (rc = samples_next(s, &x, e)) > 0)
@@ -171,19 +170,6 @@ static int open_output(struct selecting *w, struct err *e)
 	return w->r->list ? 0 : w->r->table ? open_table(w, e) : open_tar(w, e);
 }
 
-static int write_members(struct selecting *w, const struct sample *x, struct err *e)
-{
-	int rc = 0;
-
-	for (int i = 0; i < x->n && !rc; i++) {
-		char *name = str_new("%s.%s", x->key, x->member[i].ext);
-
-		rc = tar_add(&w->tar, name, x->member[i].data, x->member[i].len, e);
-		mem_free(name);
-	}
-	return rc;
-}
-
 /* A field of the table: tabs and newlines become blanks. */
 static void put_field(struct selecting *w, const struct condition_value *v)
 {
@@ -202,7 +188,7 @@ static int write_sample(struct selecting *w, const struct sample *x, struct err 
 		return 0;
 	}
 	if (!w->r->table)
-		return write_members(w, x, e);
+		return sample_put(&w->tar, x, e);
 	tsv_put(w->table, x->key);
 	for (int i = 0; i < w->names; i++)
 		if (strcmp(w->name[i], "key"))
@@ -395,17 +381,6 @@ static void selecting_release(struct selecting *w)
 	mem_free(w->holds);
 }
 
-/* Whether these outputs (NULL: none) are regular files with content: a device has to be written each time. */
-static int are_files(const char *const *path, int n)
-{
-	struct stat st;
-
-	for (int i = 0; i < n; i++)
-		if (path[i] && (stat(path[i], &st) || !S_ISREG(st.st_mode) || !st.st_size))
-			return 0;
-	return 1;
-}
-
 static int make(struct selecting *w, struct err *e)
 {
 	const struct select_request *r = w->r;
@@ -421,7 +396,7 @@ static int make(struct selecting *w, struct err *e)
 	there = standing_all(outputs, 3, w->stamp, e);
 	if (there < 0)
 		return -1;
-	if (there && *w->digest && are_files(outputs, 3)) {
+	if (there && *w->digest && standing_are_files(outputs, 3)) {
 		w->report->there = 1;
 		return 0;
 	}

@@ -80,13 +80,13 @@ static struct choice *choose(const struct sheet *s, char *const *key, const int3
 /* The picture of a sample, or the middle frame of a clip. */
 static int picture_of(struct picture *p, const struct sample *x, const struct samples_options *o, struct err *e)
 {
-	struct clip c = {0};
-	int is_clip = sample_picture(x) ? 0 : clip_read(&c, x, e), rc;
+	struct sample_clip c = {0};
+	int is_clip = sample_picture(x) ? 0 : sample_clip(&c, x, e), rc;
 
 	if (is_clip < 0)
 		return -1;
-	rc = is_clip ? clip_frame(p, &c, c.frames / 2, e) : sample_pixels(p, x, o, e);
-	clip_release(&c);
+	rc = is_clip ? clip_frame(p, &c.clip, c.clip.frames / 2, c.clip.channels, e) : sample_pixels(p, x, o, e);
+	sample_clip_release(&c);
 	return rc;
 }
 

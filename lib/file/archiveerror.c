@@ -27,14 +27,8 @@ static const char *archive_words(const char *text)
 	return "damaged";
 }
 
-int archive_error(struct archive *a, const char *where, int64_t at, int from_file, struct err *e)
+int archive_error(struct archive *a, const char *where, int64_t at, struct err *e)
 {
-	const char *text = archive_error_string(a);
-	int n = archive_errno(a), io = from_file && text && !strncmp(text, "read: ", 6), code = ERR_DATA;
-
-	if (io)
-		code = n == EINTR ? ERR_AGAIN : ERR_IO;
-	else if (n == ENOMEM)
-		code = ERR_NOMEM;
-	return err_set(e, code, "%s: at byte %lld of the tar: %s", where, (long long)at, io ? text : archive_words(text));
+	return err_set(e, archive_errno(a) == ENOMEM ? ERR_NOMEM : ERR_DATA, "%s: at byte %lld of the tar: %s", where, (long long)at,
+	               archive_words(archive_error_string(a)));
 }

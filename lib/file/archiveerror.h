@@ -8,8 +8,7 @@
 
 struct archive;
 
-/* Sets e to the last error of archive a and returns -1. where: the tar's name; at: how far it was read, in bytes. from_file: the bytes come from a
- * file descriptor, so that a message "read: ..." is an error of the file (ERR_IO, or ERR_AGAIN after a signal), not of its contents. */
-int archive_error(struct archive *a, const char *where, int64_t at, int from_file, struct err *e);
+/* Sets e to the last error of archive a and returns -1. where: the tar's name; at: how far it was read, in bytes. */
+int archive_error(struct archive *a, const char *where, int64_t at, struct err *e);
 
 #endif

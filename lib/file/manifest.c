@@ -6,14 +6,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/hash.h"
 #include "core/extends.h"
+#include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/str.h"
+#include "file/bytesource.h"
 #include "file/commit.h"
 #include "file/fileio.h"
+#include "file/remoteinput.h"
 #include "file/tsv.h"
 
 enum { PATH, BYTES, SAMPLES, SHA256, FIRST_KEY, LAST_KEY, CLUSTER, SPLIT, COLUMNS };
@@ -22,6 +24,8 @@ static const char *const columns[COLUMNS] = {"path", "bytes", "samples", "sha256
 static const char *const splits[] = {"train", "holdout"};
 
 enum { CLUSTERS_MAX = 1 << 20 };
+/* Bytes of a manifest; a server could send bytes without end. */
+static const size_t MANIFEST_MOST = (size_t)1 << 36, REMOTE_MOST = (size_t)1 << 30;
 
 char *manifest_name(int cluster, int holdout, int64_t number)
 {
@@ -201,14 +205,20 @@ static int take_table(struct manifest *m, const struct tsv *t, const char *where
 
 int manifest_load(struct manifest *m, const char *dir, struct err *e)
 {
-	char *path = path_join(dir, "MANIFEST.tsv");
-	struct tsv *t;
+	char *path = path_join(dir, "MANIFEST.tsv"), *text;
+	struct tsv *t = NULL;
+	size_t len;
 	int rc = -1;
 
 	*m = (struct manifest){.dir = mem_strdup(dir)};
-	t = tsv_load(path, e);
-	if (t && !take_table(m, t, path, e))
-		rc = sha256_file(path, m->sha256, NULL, e);
+	text = bytesource_load(path, remote_is_url(path) ? REMOTE_MOST : MANIFEST_MOST, &len, e);
+	if (text)
+		t = tsv_parse(text, len, path, e);
+	if (t && !take_table(m, t, path, e)) {
+		memcpy(m->sha256, tsv_sha256(t), sizeof m->sha256);
+		rc = 0;
+	}
+	mem_free(text);
 	tsv_free(t);
 	mem_free(path);
 	if (rc)
@@ -289,43 +299,68 @@ int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, 
 	return rc;
 }
 
-static int check_ends(const struct manifest_row *r, const char *path, struct err *e)
+static int check_ends(const struct manifest_row *r, const struct shard *s, const char *path, struct err *e)
 {
-	struct shard *s = shard_open(path, e);
-	int64_t n;
-	int rc = 0;
+	int64_t n = shard_count(s);
 
-	if (!s)
-		return -1;
-	n = shard_count(s);
 	if (n != r->samples)
-		rc = err_set(e, ERR_DATA, "%s: %lld samples where the manifest says %lld", path, (long long)n, (long long)r->samples);
-	else if (strcmp(shard_key(s, 0), r->first_key) || strcmp(shard_key(s, n - 1), r->last_key))
-		rc = err_set(e, ERR_DATA, "%s: keys '%s'..'%s' where the manifest says '%s'..'%s'", path, shard_key(s, 0), shard_key(s, n - 1),
-		             r->first_key, r->last_key);
-	shard_free(s);
-	return rc;
+		return err_set(e, ERR_DATA, "%s: %lld samples where the manifest says %lld", path, (long long)n, (long long)r->samples);
+	if (strcmp(shard_key(s, 0), r->first_key) || strcmp(shard_key(s, n - 1), r->last_key))
+		return err_set(e, ERR_DATA, "%s: keys '%s'..'%s' where the manifest says '%s'..'%s'", path, shard_key(s, 0), shard_key(s, n - 1),
+		               r->first_key, r->last_key);
+	return 0;
+}
+
+static int check_sha256(const char *path, const char *want, struct err *e)
+{
+	char sha[65];
+
+	if (bytesource_sha256(path, sha, NULL, e))
+		return -1;
+	return strcmp(sha, want) ? err_set(e, ERR_DATA, "%s: SHA-256 %s where the manifest says %s", path, sha, want) : 0;
+}
+
+static int other_size(const struct manifest_row *r, const char *path, uint64_t bytes, struct err *e)
+{
+	return err_set(e, ERR_DATA, "%s: %llu bytes where the manifest says %llu", path, (unsigned long long)bytes, (unsigned long long)r->bytes);
+}
+
+/* The size of a file is compared first: of one that was cut short, it says more than the end record that the shard then lacks. */
+static int check_size(const struct manifest_row *r, const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return err_errno(e, "%s: listed in the manifest", path);
+	return (uint64_t)st.st_size != r->bytes ? other_size(r, path, (uint64_t)st.st_size, e) : 0;
+}
+
+struct shard *manifest_shard_open(const struct manifest *m, int64_t i, int whole, struct err *e)
+{
+	const struct manifest_row *r = m->rows + i;
+	char *path = manifest_shard_path(m, i);
+	struct shard *s = NULL;
+
+	/* Of a file on a server the size is known once it is open. It bounds what is hashed. */
+	if (!remote_is_url(path) && (check_size(r, path, e) || (whole && check_sha256(path, r->sha256, e))))
+		s = NULL;
+	else
+		s = shard_open(path, e);
+	if (s && ((shard_bytes(s) != r->bytes ? other_size(r, path, shard_bytes(s), e) : check_ends(r, s, path, e)) ||
+	          (whole && remote_is_url(path) && check_sha256(path, r->sha256, e)))) {
+		shard_free(s);
+		s = NULL;
+	}
+	mem_free(path);
+	return s;
 }
 
 static int check(const struct manifest *m, int64_t i, int whole, struct err *e)
 {
-	const struct manifest_row *r = m->rows + i;
-	char *path = manifest_shard_path(m, i), sha[65];
-	struct stat st;
-	int rc = 0;
+	struct shard *s = manifest_shard_open(m, i, whole, e);
 
-	if (stat(path, &st))
-		rc = err_errno(e, "%s: listed in the manifest", path);
-	else if ((uint64_t)st.st_size != r->bytes)
-		rc = err_set(e, ERR_DATA, "%s: %lld bytes where the manifest says %llu", path, (long long)st.st_size, (unsigned long long)r->bytes);
-	if (!rc && whole)
-		rc = sha256_file(path, sha, NULL, e);
-	if (!rc && whole && strcmp(sha, r->sha256))
-		rc = err_set(e, ERR_DATA, "%s: SHA-256 %s where the manifest says %s", path, sha, r->sha256);
-	if (!rc)
-		rc = check_ends(r, path, e);
-	mem_free(path);
-	return rc;
+	shard_free(s);
+	return s ? 0 : -1;
 }
 
 int manifest_check(const struct manifest *m, int64_t i, struct err *e)
@@ -340,11 +375,9 @@ int manifest_check_quick(const struct manifest *m, int64_t i, struct err *e)
 
 int manifest_check_file(const struct manifest *m, int i, struct err *e)
 {
-	char *path = path_join(m->dir, m->file[i].name), sha[65];
-	int rc = sha256_file(path, sha, NULL, e);
+	char *path = path_join(m->dir, m->file[i].name);
+	int rc = check_sha256(path, m->file[i].sha256, e);
 
-	if (!rc && strcmp(sha, m->file[i].sha256))
-		rc = err_set(e, ERR_DATA, "%s: SHA-256 %s where the manifest says %s", path, sha, m->file[i].sha256);
 	mem_free(path);
 	return rc;
 }

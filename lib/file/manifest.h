@@ -36,7 +36,8 @@ struct manifest {
 	json_t *class_names;   /* by class, at least as many as there are classes; NULL */
 };
 
-/* ERR_NOINPUT when there is no folder or no manifest, ERR_DATA when it is damaged. Release with manifest_release. */
+/* dir may be a URL (file/bytesource.h). ERR_NOINPUT when there is no folder or no manifest, ERR_DATA when it is damaged. Release with
+ * manifest_release. */
 int manifest_load(struct manifest *m, const char *dir, struct err *e);
 void manifest_release(struct manifest *m);
 void manifest_row_release(struct manifest_row *r);
@@ -49,6 +50,9 @@ int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, 
 int manifest_check(const struct manifest *m, int64_t i, struct err *e);
 /* The same without reading the contents: size, samples, first and last key. */
 int manifest_check_quick(const struct manifest *m, int64_t i, struct err *e);
+
+/* The shard of row i, opened after these checks; whole: its SHA-256 is among them. NULL and *e. Caller frees with shard_free. */
+struct shard *manifest_shard_open(const struct manifest *m, int64_t i, int whole, struct err *e);
 
 /* Is file i of m->file what the manifest says? */
 int manifest_check_file(const struct manifest *m, int i, struct err *e);

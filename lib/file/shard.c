@@ -1,21 +1,17 @@
 /* Reads shards: index, frames, samples at random, and verification of every byte. */
 #include "file/shard.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
 #include "core/hash.h"
 #include "core/mem.h"
-#include "core/openread.h"
 #include "core/str.h"
-#include "file/fileio.h"
+#include "file/bytesource.h"
+#include "file/remoteinput.h"
 #include "file/shardindex.h"
 #include "file/tarfile.h"
 
@@ -32,8 +28,8 @@ struct sample_at {
 enum { IDLE = 16 };
 
 struct shard {
-	char *path;
-	int fd;
+	char *path; /* for messages */
+	struct bytesource *source;
 	struct frame *frame;
 	struct sample_at *sample;
 	char *keys; /* NUL-terminated, one after another */
@@ -52,11 +48,11 @@ static int damaged(const struct shard *s, uint64_t offset, const char *what, str
 /* Exactly n bytes at offset. */
 static int read_at(const struct shard *s, void *p, size_t n, uint64_t offset, struct err *e)
 {
-	ssize_t got = fd_pread(s->fd, p, n, (off_t)offset);
+	size_t got;
 
-	if (got < 0)
-		return err_errno(e, "%s: read at byte %llu", s->path, (unsigned long long)offset);
-	return (size_t)got == n ? 0 : damaged(s, offset + (uint64_t)got, "the file ends too early", e);
+	if (bytesource_read_at(s->source, p, n, offset, &got, e))
+		return -1;
+	return got == n ? 0 : damaged(s, offset + got, "the file ends too early", e);
 }
 
 /* Both skippable frames in one buffer. *table is where the second one starts in it. */
@@ -253,16 +249,11 @@ static int take_stamp(struct shard *s, struct err *e)
 
 static int load(struct shard *s, struct err *e)
 {
-	struct stat st;
 	size_t len, table;
 	uint8_t *p;
 	int rc = -1;
 
-	if (fstat(s->fd, &st))
-		return err_errno(e, "%s: stat", s->path);
-	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_DATA, "%s: not a regular file", s->path);
-	p = load_tail(s, (uint64_t)st.st_size, &len, &table, e);
+	p = load_tail(s, (uint64_t)bytesource_size(s->source), &len, &table, e);
 	if (!p)
 		return -1;
 	if (table < 16 + SHARD_END_BYTES || s->frames > (table - 16 - SHARD_END_BYTES) / 8)
@@ -271,6 +262,7 @@ static int load(struct shard *s, struct err *e)
 	         !take_samples(s, p + 16 + 8 * s->frames, table - SHARD_END_BYTES - 16 - 8 * s->frames, e))
 		rc = take_stamp(s, e);
 	mem_free(p);
+	bytesource_trim(s->source);
 	return rc;
 }
 
@@ -278,10 +270,10 @@ struct shard *shard_open(const char *path, struct err *e)
 {
 	struct shard *s = mem_zalloc(1, sizeof *s);
 
-	s->path = mem_strdup(path);
+	s->path = remote_shown(path);
 	pthread_mutex_init(&s->lock, NULL);
-	s->fd = open_seekable(path, e);
-	if (s->fd < 0 || load(s, e)) {
+	s->source = bytesource_open_seekable(path, e);
+	if (!s->source || load(s, e)) {
 		shard_free(s);
 		return NULL;
 	}
@@ -292,8 +284,7 @@ void shard_free(struct shard *s)
 {
 	if (!s)
 		return;
-	if (s->fd >= 0)
-		close(s->fd);
+	bytesource_close(s->source);
 	for (int i = 0; i < s->nidle; i++)
 		ZSTD_freeDCtx(s->idle[i]);
 	pthread_mutex_destroy(&s->lock);
@@ -303,6 +294,11 @@ void shard_free(struct shard *s)
 	mem_free(s->keys);
 	mem_free(s->path);
 	mem_free(s);
+}
+
+uint64_t shard_bytes(const struct shard *s)
+{
+	return (uint64_t)bytesource_size(s->source);
 }
 
 int64_t shard_count(const struct shard *s)
@@ -449,17 +445,19 @@ int shard_verify(struct shard *s, struct err *e)
 	return rc;
 }
 
-int shard_sniff(const char *path)
+int shard_sniff(const char *path, struct err *e)
 {
-	int fd = open_seekable(path, NULL), yes = 0;
-	uint8_t foot[SHARD_FOOT_BYTES];
-	struct stat st;
+	struct err none = {0};
+	struct bytesource *s = remote_is_url(path) ? bytesource_open(path, e) : bytesource_open_seekable(path, &none);
+	int64_t size = s && bytesource_is_seekable(s) ? bytesource_size(s) : 0;
+	uint8_t magic[4], foot[SHARD_FOOT_BYTES];
+	size_t got = 0;
+	int yes = 0;
 
-	if (fd < 0)
-		return 0;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > SHARD_FOOT_BYTES &&
-	    fd_pread(fd, foot, sizeof foot, st.st_size - SHARD_FOOT_BYTES) == SHARD_FOOT_BYTES)
-		yes = shard_get32(foot + 5) == SHARD_SEEK_MAGIC && foot[4] == 0x80;
-	close(fd);
-	return yes;
+	/* The first bytes of a URL are there once it is open; the last are another request. */
+	if (size > SHARD_FOOT_BYTES && !bytesource_read_at(s, magic, sizeof magic, 0, &got, NULL) && got == sizeof magic &&
+	    shard_get32(magic) == ZSTD_MAGICNUMBER && !bytesource_read_at(s, foot, sizeof foot, (uint64_t)size - SHARD_FOOT_BYTES, &got, NULL))
+		yes = got == sizeof foot && shard_get32(foot + 5) == SHARD_SEEK_MAGIC && foot[4] == 0x80;
+	bytesource_close(s);
+	return s || !remote_is_url(path) ? yes : -1;
 }

@@ -31,9 +31,11 @@ void shard_sample_release(struct shard_sample *s);
 
 struct shard;
 
-/* ERR_DATA with path and offset when the file is truncated, altered or not a shard. Caller frees with shard_free. */
+/* A file, or a URL (file/bytesource.h), whose server must answer requests for ranges. ERR_DATA with path and offset when it is truncated, altered or
+ * not a shard. Caller frees with shard_free. */
 struct shard *shard_open(const char *path, struct err *e);
 void shard_free(struct shard *s);
+uint64_t shard_bytes(const struct shard *s); /* size of the file */
 int64_t shard_count(const struct shard *s);
 const char *shard_key(const struct shard *s, int64_t i);
 const char *shard_stamp(const struct shard *s); /* NULL when there is none */
@@ -48,14 +50,14 @@ struct shard_totals {
 
 void shard_totals(const struct shard *s, struct shard_totals *t);
 
-/* Thread-safe (pread). */
+/* Thread-safe. */
 int shard_read(struct shard *s, int64_t i, struct shard_sample *out, struct err *e);
 
 /* Read everything: every frame, every key, the content hash. */
 int shard_verify(struct shard *s, struct err *e);
 
-/* 1 when the file ends as our shards do, 0 otherwise. */
-int shard_sniff(const char *path);
+/* 1 when the file or URL ends as our shards do, 0 otherwise, also if it cannot be read at its end. -1 and *e if a URL cannot be opened. */
+int shard_sniff(const char *path, struct err *e);
 
 struct shard_writer;
 

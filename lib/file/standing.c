@@ -148,11 +148,19 @@ static void keep_common(json_t *old, const json_t *s)
 	}
 }
 
-static int is_free(const char *path)
+int standing_is_file(const char *path)
 {
 	struct stat st;
 
-	return !strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size;
+	return strcmp(path, "-") && !stat(path, &st) && S_ISREG(st.st_mode) && st.st_size;
+}
+
+int standing_are_files(const char *const *path, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (path[i] && !standing_is_file(path[i]))
+			return 0;
+	return 1;
 }
 
 /* Whether the first line of a file is an object with all keys. */
@@ -179,10 +187,10 @@ static int has_line(const char *path, const char *const *keys, struct err *why)
 int standing_view(const char *path, const char *program, const char *const *keys, struct err *e)
 {
 	struct err why = {0};
-	char *line = is_free(path) ? NULL : standing_stamp(path, &why);
+	char *line = !standing_is_file(path) ? NULL : standing_stamp(path, &why);
 	json_t *old = line ? json_loads(line, JSON_REJECT_DUPLICATES, NULL) : NULL;
 	const char *maker = json_string_value(json_object_get(old, "program"));
-	int own = is_free(path) || (maker && !strcmp(maker, program)) || (!strcmp(program, "ddm-report") && old && !json_object_size(old));
+	int own = !standing_is_file(path) || (maker && !strcmp(maker, program)) || (!strcmp(program, "ddm-report") && old && !json_object_size(old));
 
 	if (!own && !why.code)
 		own = has_line(path, keys, &why);
@@ -204,7 +212,7 @@ int standing_check(const char *path, const struct stamp *s, int partial, struct 
 	json_t *old;
 	int n;
 
-	if (is_free(path))
+	if (!standing_is_file(path))
 		return 0;
 	line = standing_stamp(path, &why);
 	if (why.code)

@@ -6,6 +6,12 @@
 #include "core/err.h"
 #include "file/stamp.h"
 
+/* Whether an output is there: a regular file with content. 0 for "-" and for a device, which has to be written each time. */
+int standing_is_file(const char *path);
+
+/* Whether all outputs (n, NULL: none) are there. */
+int standing_are_files(const char *const *path, int n);
+
 /* The stamp of a file as a line of JSON. It is looked for in a tar, a table, a PNG, an SVG or HTML page, and a JSON text (its "stamp", or the whole
  * text if it names a "program"), and otherwise in the sidecar PATH.json. NULL without a stamp, also in a damaged file; NULL and *e (may be NULL)
  * if the file cannot be read. Caller frees with mem_free. */

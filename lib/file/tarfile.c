@@ -11,18 +11,20 @@
 #include <unistd.h>
 
 #include "core/mem.h"
-#include "core/openread.h"
 #include "core/seal.h"
 #include "file/archiveerror.h"
-#include "file/fileio.h"
+#include "file/bytesource.h"
+#include "file/remoteinput.h"
 #include "file/tarlinks.h"
 #include "file/tarseal.h"
 
 /* Two libarchive readers in a row: the outer one undoes compression, the inner one knows the dialects of tar. Between them we see
  * the plain stream, which shows whether the archive ends correctly; libarchive does not report that. */
 struct tar_reader {
-	char *where;
-	int fd, close_fd;
+	char *where, *path;        /* path: to open the archive again; NULL where it was not opened by one */
+	struct bytesource *source; /* NULL: in memory */
+	struct err why;            /* of the last read of the source */
+	int fd, close_fd;          /* of tar_open_fd, or -1; tar_close closes it */
 	const uint8_t *memory;
 	size_t memory_left;
 	const uint8_t *piece; /* read and not yet handed to libarchive */
@@ -58,8 +60,6 @@ enum { HEAD = 1 << 21 }; /* a pax header has at most half of that */
 /* The next piece of the file in r->piece; at the end it is empty. */
 static int fill(struct tar_reader *r)
 {
-	ssize_t n;
-
 	if (r->memory) {
 		r->piece = r->memory;
 		r->piece_len = r->memory_left < sizeof r->in ? r->memory_left : sizeof r->in;
@@ -69,11 +69,9 @@ static int fill(struct tar_reader *r)
 		return 0;
 	}
 	/* Whole buffers, even from a pipe: the first one must show the magic. */
-	n = fd_read(r->fd, r->in, sizeof r->in);
-	if (n < 0)
+	if (bytesource_read(r->source, r->in, sizeof r->in, &r->piece_len, &r->why))
 		return -1;
 	r->piece = r->in;
-	r->piece_len = (size_t)n;
 	tarend_add(&r->end, r->piece, r->piece_len);
 	return 0;
 }
@@ -84,7 +82,7 @@ static la_ssize_t read_file(struct archive *a, void *arg, const void **buf)
 	size_t n;
 
 	if (!r->piece && fill(r)) {
-		archive_set_error(a, errno, "read: %s", strerror(errno));
+		archive_set_error(a, EIO, "read");
 		return -1;
 	}
 	*buf = r->piece;
@@ -169,7 +167,9 @@ static la_ssize_t read_plain(struct archive *a, void *arg, const void **buf)
 
 static int archive_failed(const struct tar_reader *r, struct archive *a, struct err *e)
 {
-	return archive_error(a, r->where, archive_filter_bytes(r->inner, 0), r->fd >= 0 && r->memory == NULL, e);
+	if (r->why.code)
+		return err_set(e, r->why.code, "%s", r->why.msg);
+	return archive_error(a, r->where, archive_filter_bytes(r->inner, 0), e);
 }
 
 static int start(struct tar_reader *r, struct err *e)
@@ -182,7 +182,7 @@ static int start(struct tar_reader *r, struct err *e)
 	if (!r->outer || !r->inner)
 		return err_set(e, ERR_NOMEM, "%s: no memory for a reader", r->where);
 	if (fill(r))
-		return err_errno(e, "%s: read", r->where);
+		return err_set(e, r->why.code, "%s", r->why.msg);
 	add_filter(r);
 	archive_read_support_format_raw(r->outer);
 	archive_read_support_format_empty(r->outer);
@@ -204,7 +204,7 @@ static struct tar_reader *reader_new(const char *name, const struct tar_limits *
 {
 	struct tar_reader *r = mem_zalloc(1, sizeof *r);
 
-	r->where = mem_strdup(name);
+	r->where = remote_shown(name);
 	r->fd = -1;
 	if (limits)
 		r->limits = *limits;
@@ -230,17 +230,17 @@ static struct tar_reader *started(struct tar_reader *r, struct err *e)
 
 struct tar_reader *tar_open(const char *path, const struct tar_limits *limits, struct err *e)
 {
+	struct bytesource *source;
 	struct tar_reader *r;
-	int fd;
 
 	if (!strcmp(path, "-"))
 		return tar_open_fd(STDIN_FILENO, "standard input", limits, e);
-	fd = open_read(path, e);
-	if (fd < 0)
+	source = bytesource_open(path, e);
+	if (!source)
 		return NULL;
 	r = reader_new(path, limits);
-	r->fd = fd;
-	r->close_fd = 1;
+	r->path = mem_strdup(path);
+	r->source = source;
 	return started(r, e);
 }
 
@@ -249,6 +249,7 @@ struct tar_reader *tar_open_fd(int fd, const char *name, const struct tar_limits
 	struct tar_reader *r = reader_new(name, limits);
 
 	r->fd = fd;
+	r->source = bytesource_of_fd(fd, name);
 	r->begin = lseek(fd, 0, SEEK_CUR);
 	return started(r, e);
 }
@@ -266,12 +267,17 @@ struct tar_reader *tar_open_memory(const void *data, size_t len, const char *nam
 
 double tar_fraction(const struct tar_reader *r)
 {
-	struct stat st;
-	off_t at;
+	int64_t size = r->source ? bytesource_size(r->source) : 0, at = r->begin > 0 ? r->begin : 0;
 
-	if (r->memory || r->fd < 0 || fstat(r->fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0 || (at = lseek(r->fd, 0, SEEK_CUR)) < 0)
+	if (size <= 0)
 		return 0;
-	return at < st.st_size ? (double)at / (double)st.st_size : 1;
+	at += bytesource_at(r->source);
+	return at < size ? (double)at / (double)size : 1;
+}
+
+uint64_t tar_hash(const struct tar_reader *r)
+{
+	return r->source ? bytesource_hash(r->source) : 0;
 }
 
 void tar_close(struct tar_reader *r)
@@ -282,10 +288,12 @@ void tar_close(struct tar_reader *r)
 	archive_read_free(r->inner);
 	archive_read_free(r->outer);
 	mem_leave_exiting();
-	if (r->close_fd)
+	bytesource_close(r->source);
+	if (r->close_fd && r->fd >= 0)
 		close(r->fd);
 	mem_free(r->data);
 	mem_free(r->where);
+	mem_free(r->path);
 	str_release(&r->head);
 	str_release(&r->name);
 	str_release(&r->stamp);
@@ -302,6 +310,8 @@ static int check_end(struct tar_reader *r, struct err *e)
 	uint64_t last = (r->last_end + 511) / 512 * 512;
 
 	r->at_end = 1;
+	if (r->source && bytesource_finish(r->source, e))
+		return -1;
 	if (!r->last_end && r->total > r->zeros)
 		last = r->total - r->zeros; /* no member, but a global header */
 	if (r->total < last + 1024 || r->zeros < r->total - last)
@@ -431,9 +441,9 @@ static struct tar_reader *reopen(const struct tar_reader *r, struct err *e)
 	limits.show_links = 1;
 	if (r->all)
 		return tar_open_memory(r->all, r->all_len, r->where, &limits, e);
-	if (r->close_fd)
-		return tar_open(r->where, &limits, e);
-	if (r->begin < 0 || fstat(r->fd, &st) || !S_ISREG(st.st_mode)) {
+	if (r->path && !remote_is_command(r->path))
+		return tar_open(r->path, &limits, e);
+	if (r->path || r->begin < 0 || fstat(r->fd, &st) || !S_ISREG(st.st_mode)) {
 		err_set(e, ERR_DATA, "%s: '%s' is a hard link, which cannot be followed in a pipe: give the file by its name", r->where,
 		        str_text(&r->name));
 		return NULL;
@@ -447,6 +457,7 @@ static struct tar_reader *reopen(const struct tar_reader *r, struct err *e)
 		tar_close(again);
 		return NULL;
 	}
+	again->source = bytesource_of_fd(again->fd, r->where);
 	return started(again, e);
 }
 

@@ -26,7 +26,8 @@ struct tar_member {
 	const char *link; /* show_links: the target of a hard link, a leading "./" removed; else NULL */
 };
 
-/* Open a tar in any compression that libarchive supports, or a shard. "-" is standard input. `limits` may be NULL. Free with tar_close. */
+/* Open a tar in any compression that libarchive supports, or a shard: a file, a URL or "pipe:COMMAND" (file/bytesource.h). "-" is standard input.
+ * `limits` may be NULL. A command that fails is ERR_IO, also after a whole tar. Free with tar_close. */
 struct tar_reader *tar_open(const char *path, const struct tar_limits *limits, struct err *e);
 /* The caller keeps fd open, and `data` valid, until tar_close. The caller closes fd. */
 struct tar_reader *tar_open_fd(int fd, const char *name, const struct tar_limits *limits, struct err *e);
@@ -36,9 +37,13 @@ void tar_close(struct tar_reader *r); /* NULL is allowed */
 /* The fraction of the file that has been read, 0 .. 1, for progress; 0 if unknown (a pipe). */
 double tar_fraction(const struct tar_reader *r);
 
+/* XXH3-64 of all bytes of a command's output, once tar_next has returned 0; 0 for other sources. */
+uint64_t tar_hash(const struct tar_reader *r);
+
 /* Read the next regular file: 1 and *m, whose pointers stay valid until the next call; 0 at the end of the stream, -1 on error.
  * A hard link yields the content of its target, which may stand anywhere in the archive. The first hard link makes the reader read the archive
- * twice more; in a pipe it is ERR_DATA. Symbolic links, devices and hard links without a target are skipped and counted (tar_passed). Folders are
+ * twice more; in a pipe, or the output of a command, it is
+ * ERR_DATA. Symbolic links, devices and hard links without a target are skipped and counted (tar_passed). Folders are
  * skipped. Concatenated archives are one stream. ERR_DATA: missing end-of-archive blocks, a damaged header, a truncated compressed
  * stream. */
 int tar_next(struct tar_reader *r, struct tar_member *m, struct err *e);

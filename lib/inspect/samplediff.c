@@ -55,17 +55,15 @@ static int scan_shards(struct side *s, const char *dir, struct err *e)
 	s->shard = mem_zalloc((size_t)m.n, sizeof *s->shard);
 	for (int64_t i = 0; i < m.n && !rc; i++) {
 		const struct manifest_row *r = &m.rows[i];
-		char *path = manifest_shard_path(&m, i);
-		struct shard *x = NULL;
+		struct shard *x = s->shard[s->shards] = manifest_shard_open(&m, i, 0, e);
 
-		rc = manifest_check_quick(&m, i, e) || !(x = s->shard[s->shards] = shard_open(path, e)) ? -1 : 0;
+		rc = x ? 0 : -1;
 		s->shards += x != NULL;
 		for (int64_t k = 0; x && k < shard_count(x); k++) {
 			struct spot *p = add_spot(s, shard_key(x, k));
 
 			*p = (struct spot){p->key, r->cluster, r->copies, r->further, r->holdout, s->shards - 1, k, 0};
 		}
-		mem_free(path);
 	}
 	manifest_release(&m);
 	return rc;

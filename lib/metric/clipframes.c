@@ -1,4 +1,4 @@
-/* Decodes a clip, draws some of its frames, and alters their order. */
+/* Resizes and hashes the frames of a clip, draws some of its frames, and alters their order. */
 #include "metric/clipframes.h"
 
 #include <math.h>
@@ -11,90 +11,55 @@
 
 const char *const altered_names[ALTERATIONS + 1] = {"shuffled", "reversed", "frozen", "slow", NULL};
 
-enum { EPOCH_DRAW = 0, EPOCH_SHUFFLE = 1, FRAMES_MAX = 1 << 16, SIDE_MAX = 1 << 15 };
+enum { EPOCH_DRAW = 0, EPOCH_SHUFFLE = 1 };
 
-int clipframes_check(const struct npy *a, int least, const char *name, struct err *e)
+/* The hash of frame i, as stored. */
+static void frame_hash(char hex[65], const struct clip *c, int i)
 {
-	int64_t f = a->shape[0], c = a->shape[1];
-
-	if (a->rank != 4)
-		return err_set(e, ERR_DATA, "%s holds an array of %d dimensions; a clip has 4: frames, channels, height, width", name, a->rank);
-	if (a->type != NPY_U1)
-		return err_set(e, ERR_DATA, "%s holds numbers of type %s, such as latents; metrics of clips need pixels, of type |u1", name,
-		               npy_type_code(a->type));
-	if (c != 1 && c != 3)
-		return err_set(e, ERR_DATA, "%s holds frames of %lld channels; a clip (frames, channels, height, width) has 1 or 3", name,
-		               (long long)c);
-	if (a->fortran)
-		return err_set(e, ERR_DATA, "%s holds an array in Fortran's order; a clip is row-major", name);
-	if (f < least || f > FRAMES_MAX)
-		return err_set(e, ERR_DATA, "%s is a clip of %lld frames; metrics of clips need %d to %d", name, (long long)f, least, FRAMES_MAX);
-	if (a->shape[2] < 1 || a->shape[3] < 1 || a->shape[2] > SIDE_MAX || a->shape[3] > SIDE_MAX)
-		return err_set(e, ERR_DATA, "%s is a clip of %lld x %lld pixels", name, (long long)a->shape[3], (long long)a->shape[2]);
-	return 0;
-}
-
-static void frame_hash(char hex[65], const uint8_t *pixels, const int64_t shape[3])
-{
+	const int shape[3] = {c->channels, c->height, c->width};
+	size_t n = (size_t)c->channels * (size_t)c->height * (size_t)c->width;
 	struct sha256 h;
 	uint8_t head[12];
 
-	for (int i = 0; i < 3; i++)
-		for (int k = 0; k < 4; k++)
-			head[4 * i + k] = (uint8_t)(shape[i] >> 8 * k);
+	for (int k = 0; k < 12; k++)
+		head[k] = (uint8_t)(shape[k / 4] >> 8 * (k % 4));
 	sha256_init(&h);
 	sha256_add(&h, head, sizeof head);
-	sha256_add(&h, pixels, (size_t)(shape[0] * shape[1] * shape[2]));
+	sha256_add(&h, c->pixels + (size_t)i * n, n);
 	sha256_end(&h, hex);
 }
 
-/* planes (channels, height, width) to the interleaved pixels of p. */
-static void interleave(struct picture *p, const uint8_t *planes, int channels)
-{
-	int64_t n = (int64_t)p->width * p->height;
-
-	for (int64_t i = 0; i < n; i++)
-		for (int c = 0; c < 3; c++)
-			p->pixels[3 * i + c] = planes[(channels == 3 ? c : 0) * n + i];
-}
-
-static int frame_make(struct picture *out, const uint8_t *planes, const int64_t shape[3], int size, enum resize_filter filter, struct err *e)
+static int frame_make(struct picture *out, const struct clip *c, int i, int size, enum resize_filter filter, struct err *e)
 {
 	struct picture whole = {0};
+	int rc;
 
-	if (picture_alloc(&whole, (int)shape[2], (int)shape[1], 3, e))
+	if (clip_frame(&whole, c, i, 3, e))
 		return -1;
-	interleave(&whole, planes, (int)shape[0]);
 	if (!size || (whole.width == size && whole.height == size)) {
 		*out = whole;
 		return 0;
 	}
-	if (picture_square(out, &whole, size, filter, e)) {
-		picture_release(&whole);
-		return -1;
-	}
+	rc = picture_square(out, &whole, size, filter, e);
 	picture_release(&whole);
-	return 0;
+	return rc;
 }
 
-int clipframes_make(struct clipframes *c, const struct npy *a, int size, enum resize_filter filter, struct err *e)
+int clipframes_make(struct clipframes *f, const struct clip *c, int size, enum resize_filter filter, struct err *e)
 {
-	const int64_t *shape = a->shape + 1;
 	struct sha256 h;
 
-	*c = (struct clipframes){.frames = (int)a->shape[0]};
-	c->frame = mem_zalloc((size_t)c->frames, sizeof *c->frame);
-	c->hash = mem_zalloc((size_t)c->frames, sizeof *c->hash);
+	*f = (struct clipframes){.frames = c->frames};
+	f->frame = mem_zalloc((size_t)f->frames, sizeof *f->frame);
+	f->hash = mem_zalloc((size_t)f->frames, sizeof *f->hash);
 	sha256_init(&h);
-	for (int t = 0; t < c->frames; t++) {
-		const uint8_t *planes = (const uint8_t *)a->data + t * shape[0] * shape[1] * shape[2];
-
-		frame_hash(c->hash[t], planes, shape);
-		sha256_add(&h, c->hash[t], 64);
-		if (frame_make(&c->frame[t], planes, shape, size, filter, e))
+	for (int t = 0; t < f->frames; t++) {
+		frame_hash(f->hash[t], c, t);
+		sha256_add(&h, f->hash[t], 64);
+		if (frame_make(&f->frame[t], c, t, size, filter, e))
 			return -1;
 	}
-	sha256_end(&h, c->digest);
+	sha256_end(&h, f->digest);
 	return 0;
 }
 

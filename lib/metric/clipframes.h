@@ -1,11 +1,12 @@
-/* One clip as frames: decoding, the draw of frames without regard to their order in time, and alterations of that order. Used by evalclips.c. */
+/* The frames of a clip for metrics: resized and hashed, drawn without regard to their order in time, and put in another order. Used by
+ * evalclips.c. */
 #ifndef DDM_METRIC_CLIPFRAMES_H
 #define DDM_METRIC_CLIPFRAMES_H
 
 #include <stdint.h>
 
 #include "core/err.h"
-#include "file/npy.h"
+#include "file/frames.h"
 #include "file/still.h"
 #include "metric/evalclips.h"
 
@@ -16,12 +17,8 @@ struct clipframes {
 	char digest[65];       /* SHA-256 of the hashes in their order */
 };
 
-/* Check that `a` is a clip of bytes with at least `least` frames: ERR_DATA, saying what it is and what a clip is. The message is about `name`. */
-int clipframes_check(const struct npy *a, int least, const char *name, struct err *e);
-
-/* Convert a, which clipframes_check accepted, to frames: grey becomes RGB; size > 0 resizes the centre square. ERR_NOMEM. Release also after a
- * failure. */
-int clipframes_make(struct clipframes *c, const struct npy *a, int size, enum resize_filter filter, struct err *e);
+/* Convert a clip to frames: grey becomes RGB; size > 0 resizes the centre square. ERR_NOMEM. Release also after a failure. */
+int clipframes_make(struct clipframes *f, const struct clip *c, int size, enum resize_filter filter, struct err *e);
 void clipframes_release(struct clipframes *c); /* a zeroed one is allowed */
 
 /* out (frames, side, side, 3): the first frames, resized by half-pixel bilinear interpolation without antialiasing as PyTorch does, 2 x / 255 - 1. */

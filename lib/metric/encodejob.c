@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "config.h"
 #include "core/hook.h"
@@ -49,7 +48,7 @@ static struct samples *open_samples(struct encodejob *w, int silent, struct err 
 	return samples_open(w->o.source, w->o.sources, &so, e);
 }
 
-/* Compute the digest and the number of the samples in a pass over the sources, unless one of them is standard input. */
+/* Compute the digest and the number of the samples in a pass over the sources, unless one of them can be read only once. */
 static int scan(struct encodejob *w, struct err *e)
 {
 	struct samples *s;
@@ -57,7 +56,7 @@ static int scan(struct encodejob *w, struct err *e)
 	int rc = -1;
 
 	for (int i = 0; i < w->o.sources; i++)
-		if (!strcmp(w->o.source[i], "-"))
+		if (samples_is_stream(w->o.source[i]))
 			return 0;
 	s = open_samples(w, 1, e);
 	while (s && (rc = samples_next(s, &x, e)) > 0)
@@ -92,12 +91,10 @@ static struct stamp *make_stamp(const struct encodejob *w)
 /* 1 if the output of the same samples exists already. */
 static int is_there(const struct encodejob *w, const struct stamp *s, struct err *e)
 {
-	struct stat st;
-
 	/* The stamp of features gets keys when they are written, and that of a tar too if the samples could not be read before. */
 	if (standing_check(w->o.out, s, !w->encoding || !*w->digest, e))
 		return -1;
-	if (!*w->digest || !strcmp(w->o.out, "-") || stat(w->o.out, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+	if (!*w->digest || !standing_is_file(w->o.out))
 		return 0;
 	partial_tidy(w->o.out);
 	return 1;

@@ -29,19 +29,6 @@ int encodetar_null_text(const struct encodejob *w, struct err *e)
 	return rc;
 }
 
-static int put_sample(struct tar_writer *t, const struct sample *x, struct err *e)
-{
-	int rc = 0;
-
-	for (int i = 0; i < x->n && !rc; i++) {
-		char *name = str_new("%s.%s", x->key, x->member[i].ext);
-
-		rc = tar_add(t, name, x->member[i].data, x->member[i].len, e);
-		mem_free(name);
-	}
-	return rc;
-}
-
 /* Save a position from which to resume, if the encoder is between two batches. */
 static int save_place(struct encodejob *w, struct err *e)
 {
@@ -67,7 +54,7 @@ static int put_samples(struct encodejob *w, struct tar_writer *t, struct err *e)
 	int rc;
 
 	while ((rc = encoding_next(w->encoding, &x, e)) > 0) {
-		if (put_sample(t, &x, e))
+		if (sample_put(t, &x, e))
 			return -1;
 		if (progress_tell(&w->hooks.progress, "samples", ++w->done, w->total))
 			return err_set(e, ERR_AGAIN, "interrupted");

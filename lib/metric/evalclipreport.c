@@ -7,11 +7,12 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/str.h"
+#include "data/motionfeat.h"
 #include "metric/frechet.h"
 #include "metric/kd.h"
 #include "metric/memorised.h"
 #include "metric/moments.h"
-#include "metric/motionfeat.h"
+#include "metric/scores.h"
 
 /* Movement must stand out from random exchanges of altered and unaltered clips in all but one of 200. The bound for content, which is equal in
  * expectation, is wide, because a false alarm would withhold a good number. */
@@ -269,6 +270,25 @@ static int memorised(struct stamp *st, const struct clipreport *c, struct err *e
 	return 0;
 }
 
+static int alignment(struct stamp *st, const struct clipreport *c, struct err *e)
+{
+	const struct evalreport *r = c->r;
+	const struct evalset *s = r->samples;
+	struct kd score;
+	char *name;
+
+	if (!r->captions)
+		return err_set(e, ERR_USAGE, "clip of clips needs --features clip:PATH, or --captions");
+	if (r->captions_n != s->n)
+		return err_set(e, ERR_DATA, "%lld captions for %lld samples", (long long)r->captions_n, (long long)s->n);
+	if (clip_score_of_clips(&score.value, &score.se, c->samples->embedding, s->order, r->captions, s->n, s->recipe.dims, e))
+		return -1;
+	name = str_new("clip-score-%s", evalset_features(r->reference, s));
+	put(st, name, "", &score);
+	mem_free(name);
+	return 0;
+}
+
 /* Mean and covariance, which FVD divides by n. */
 static int gaussian(double *mu, double *sigma, const float *x, int64_t n, struct pool *pool, struct err *e)
 {
@@ -328,7 +348,7 @@ int clipreport_fill(struct stamp *st, const struct clipreport *c, json_t *notes,
 		put_mean(st, "warp-error", "", c->samples->warp, r->samples->n);
 		put_mean(st, "warp-error", "-reference", c->reference->warp, r->reference->n);
 	}
-	if (m & 1u << METRIC_FVD && fvd(st, c, notes, e))
+	if ((m & 1u << METRIC_FVD && fvd(st, c, notes, e)) || (m & 1u << METRIC_CLIP && alignment(st, c, e)))
 		return -1;
 	return m & 1u << METRIC_MEMORISED ? memorised(st, c, e) : 0;
 }

@@ -19,7 +19,8 @@ struct clipreport {
  *   motion   motion-flow motion-flow-se                       the same, in movement
  *   flicker  flicker flicker-se flicker-reference             means over the clips of a set
  *   warp     warp-error warp-error-se warp-error-reference    the same
- *   fvd      fvd-i3d                                      Frechet distance of logits of I3D, covariances over n
+ *   fvd      fvd-i3d                                          Frechet distance of logits of I3D, covariances over n
+ *   clip     clip-score-NAME clip-score-NAME-se               of the samples and their captions, over all frames
  *   memorised  memorised memorised-of memorised-floor         as of pictures, by thumbnails of four frames
  * with -floor, and with a held-out set -heldout and -heldout-floor, as evalreport_fill. A null test adds, for what = content-NAME (without slow)
  * and motion-flow,

@@ -30,7 +30,15 @@ enum {
 	CLIP_DRAWS = 4       /* frames of a clip whose features are computed, unless it has fewer */
 };
 
-enum clip_part { CLIP_CONTENT = 1, CLIP_MOTION = 2, CLIP_FLICKER = 4, CLIP_WARP = 8, CLIP_THUMBS = 16, CLIP_FVD = 32 }; /* what to compute */
+enum clip_part {
+	CLIP_CONTENT = 1,
+	CLIP_MOTION = 2,
+	CLIP_FLICKER = 4,
+	CLIP_WARP = 8,
+	CLIP_THUMBS = 16,
+	CLIP_FVD = 32,
+	CLIP_EMBEDDING = 64
+}; /* what to compute */
 
 /* Rows are in the order of the evalset that was read with them. Arrays that were not asked for are NULL. All are owned. */
 struct evalclips {
@@ -39,6 +47,7 @@ struct evalclips {
 	float *motion;                   /* (n, MOTION_DIMS) */
 	double *flicker, *warp;          /* (n) */
 	float *fvd;                      /* (n, I3D_CLASSES): mean logits of the first I3D_FRAMES frames */
+	float *embedding;                /* (n, dims): the mean over all frames of the features scaled to unit length */
 	int thumb;                       /* bytes of one thumbnail */
 	uint8_t *thumbs;                 /* (n, thumb): CLIP_MOMENTS frames in their order, as RGB box means on 16 x 16 */
 	float *content_of[ALTERED_SLOW]; /* `content` of altered clips; rows from ALTERED_CLIPS on are not meaningful */

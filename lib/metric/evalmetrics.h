@@ -31,6 +31,8 @@ enum metric {
 
 enum { METRICS_OF_CLIPS = 1u << METRIC_CONTENT | 1u << METRIC_MOTION | 1u << METRIC_FLICKER | 1u << METRIC_WARP | 1u << METRIC_FVD };
 
+enum { METRICS_OF_BOTH = 1u << METRIC_MEMORISED | 1u << METRIC_CLIP }; /* of clips as well as of pictures */
+
 extern const char *const metric_names[METRICS + 1]; /* "kd" ..., NULL-terminated */
 
 /* Parse a list like "fid,kid,pr" into a set of bits 1u << METRIC_FID ...; blanks are allowed. ERR_USAGE names an unknown or missing metric. */

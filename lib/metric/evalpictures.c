@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/lookahead.h"
+#include "file/bytesource.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "metric/evalcache.h"
@@ -275,7 +276,7 @@ static int pictures_read(struct evalset *s, const char *path, const struct sampl
 	char digest[65], key[65], *file;
 	int rc = 0;
 
-	if (!o->cache || !strcmp(path, "-"))
+	if (!o->cache || samples_is_stream(path))
 		return measure(s, digest, path, so, o, e);
 	if (scan(digest, path, so, o, e))
 		return -1;
@@ -352,7 +353,10 @@ static int partition_read(char **out, const char *dir, struct err *e)
 int evalpictures_partition(struct evalset *s, const char *path, struct err *e)
 {
 	char *manifest = path_join(path, "MANIFEST.tsv");
-	int rc = path_exists(manifest) ? partition_read(&s->partition, path, e) : 0;
+	int rc = bytesource_exists(manifest, e);
+
+	if (rc > 0)
+		rc = partition_read(&s->partition, path, e);
 
 	mem_free(manifest);
 	return rc;
@@ -363,9 +367,11 @@ int evalpictures_read(struct evalset *s, const char *source, const struct evalse
 	static const char *const parts[] = {[SAMPLES_ALL] = "all", [SAMPLES_TRAIN] = "train", [SAMPLES_HOLDOUT] = "holdout"};
 	struct samples_options so = {.skip_bad = o->skip_bad, .max_errors = o->max_errors, .bad = o->bad, .bad_arg = o->bad_arg, .spool = o->spool};
 	char *path = evalpictures_split(source, &so.part), *manifest = path_join(path, "MANIFEST.tsv");
-	int shards = path_exists(manifest), rc;
+	int shards = bytesource_exists(manifest, e), rc;
 
-	if (!shards && strcmp(path, source))
+	if (shards < 0)
+		rc = -1;
+	else if (!shards && strcmp(path, source))
 		rc = err_set(e, path_exists(path) ? ERR_DATA : ERR_NOINPUT, "%s: %s is not a folder of shards with a MANIFEST.tsv", source, path);
 	else
 		rc = pictures_read(s, path, &so, shards ? parts[so.part] : "", o, e);

@@ -10,6 +10,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "file/npy.h"
+#include "file/standing.h"
 
 enum source_kind evalstats_sniff(const char *source)
 {
@@ -258,10 +259,9 @@ int evalset_may_write(const char *path, const char *recipe, struct err *e)
 {
 	const struct npy *old;
 	struct npz *z;
-	struct stat st;
 	int rc = 0;
 
-	if (!strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+	if (!standing_is_file(path))
 		return 0;
 	z = npz_load(path, NULL);
 	old = z ? npz_find(z, "recipe") : NULL;

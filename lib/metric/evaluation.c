@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/str.h"
+#include "data/motionfeat.h"
 #include "file/claim.h"
 #include "file/commit.h"
 #include "file/npy.h"
@@ -21,7 +22,6 @@
 #include "metric/evalreport.h"
 #include "metric/evalstats.h"
 #include "metric/evaluationimpl.h"
-#include "metric/motionfeat.h"
 #include "metric/pixfeat.h"
 
 enum role { REFERENCE, SAMPLES, HELDOUT, TRAIN, ROLES };
@@ -128,10 +128,10 @@ static int clips_check(const struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked;
 
-	if (v->report.metrics & ~((unsigned)METRICS_OF_CLIPS | 1u << METRIC_MEMORISED))
-		return err_set(
-		    e, ERR_USAGE,
-		    "--metrics: content, motion, flicker, warp and fvd are of clips, memorised of both; no other metric can be measured with them");
+	if (v->report.metrics & ~((unsigned)METRICS_OF_CLIPS | METRICS_OF_BOTH))
+		return err_set(e, ERR_USAGE,
+		               "--metrics: content, motion, flicker, warp and fvd are of clips, memorised and clip of both; no other metric can be "
+		               "measured with them");
 	if (q->train && !wants(v, METRIC_MEMORISED))
 		return err_set(e, ERR_USAGE, "--train: of the metrics of clips only memorised uses it");
 	if (q->cache || q->cache_dir || q->stats_out)
@@ -151,12 +151,13 @@ static int choose_metrics(struct evaluation *v, struct evalset_options *o, struc
 	if (metrics_parse(&v->report.metrics, asked ? asked : clips ? "content,motion" : v->extractor->metrics, e))
 		return -1;
 	v->report.asked = asked != NULL;
-	v->of_clips = (v->report.metrics & METRICS_OF_CLIPS) || (clips && v->report.metrics == 1u << METRIC_MEMORISED);
+	v->of_clips = (v->report.metrics & METRICS_OF_CLIPS) || (clips && !(v->report.metrics & ~(unsigned)METRICS_OF_BOTH));
 	if (v->of_clips)
 		return clips_check(v, e);
 	if (clips)
-		return err_set(e, ERR_USAGE, "%s holds clips; --metrics %s is of pictures. Give content, motion, flicker, warp, fvd or memorised",
-		               reference, asked);
+		return err_set(e, ERR_USAGE,
+		               "%s holds clips; --metrics %s is of pictures. Give content, motion, flicker, warp, fvd, memorised or clip", reference,
+		               asked);
 	if (!v->settled.asked.null_test)
 		return err_set(e, ERR_USAGE, "--no-null-test has an effect only on metrics of clips");
 	o->taps = (wants(v, METRIC_SFID) ? 1u << TAP_SPATIAL : 0) | (wants(v, METRIC_IS) ? 1u << TAP_LOGITS : 0);
@@ -194,15 +195,15 @@ static int open_models(struct evaluation *v, struct err *e)
 /* Read the clips of every set. */
 static int read_clips(struct evaluation *v, struct evalset_options *o, struct err *e)
 {
-	struct evalclips_options c = {.set = o,
-	                              .i3d = v->i3d,
-	                              .parts = (wants(v, METRIC_CONTENT) ? CLIP_CONTENT : 0) | (wants(v, METRIC_MOTION) ? CLIP_MOTION : 0) |
-	                                       (wants(v, METRIC_FLICKER) ? CLIP_FLICKER : 0) | (wants(v, METRIC_WARP) ? CLIP_WARP : 0) |
-	                                       (wants(v, METRIC_FVD) ? CLIP_FVD : 0) | (wants(v, METRIC_MEMORISED) ? CLIP_THUMBS : 0)};
+	struct evalclips_options c = {.set = o, .i3d = v->i3d};
+	unsigned parts = (wants(v, METRIC_CONTENT) ? CLIP_CONTENT : 0) | (wants(v, METRIC_MOTION) ? CLIP_MOTION : 0) |
+	                 (wants(v, METRIC_FLICKER) ? CLIP_FLICKER : 0) | (wants(v, METRIC_WARP) ? CLIP_WARP : 0) |
+	                 (wants(v, METRIC_FVD) ? CLIP_FVD : 0) | (wants(v, METRIC_MEMORISED) ? CLIP_THUMBS : 0);
 
 	for (int k = 0; k < ROLES; k++) {
 		if (!v->path[k])
 			continue;
+		c.parts = k == SAMPLES && wants(v, METRIC_CLIP) ? parts | CLIP_EMBEDDING : parts;
 		c.alter = k == REFERENCE && v->settled.asked.null_test && c.parts & (CLIP_CONTENT | CLIP_MOTION);
 		if (evalclips_read(&v->set[k], &v->clips[k], v->path[k], &c, e) || check_recipe(v, k, e))
 			return -1;
@@ -238,8 +239,10 @@ static int read_sets(struct evaluation *v, struct err *e)
 		return -1;
 	if (v->extractor->all_floats && (q->weights || q->map))
 		tell_warning(v, q->weights ? idle_dtype : idle_map);
-	if (v->of_clips)
+	if (v->of_clips) {
+		v->reading = o;
 		return read_clips(v, &o, e);
+	}
 	for (int k = 0; k < ROLES; k++) {
 		if (!v->path[k])
 			continue;
@@ -319,6 +322,7 @@ static void settle(struct evaluation *v)
 		s->draws = wants(v, METRIC_CONTENT) ? v->clips[REFERENCE].drawn : 0;
 		motion_hash(v->motion_hash);
 		s->motion_hash = wants(v, METRIC_MOTION) ? v->motion_hash : NULL;
+		s->clip_score = wants(v, METRIC_CLIP) ? "100 times the mean of the cosines of all frames, at least 0" : NULL;
 		s->fvd = v->i3d ? fvd_recipe : NULL;
 		s->i3d_hash = text_or_null(v->i3d_hash);
 	}
@@ -468,8 +472,8 @@ static int check_request(const struct evaluation *v, struct err *e)
 		return -1;
 	if (q->metrics && metrics_parse(&metrics, q->metrics, e))
 		return -1;
-	if (metrics & METRICS_OF_CLIPS && !(metrics & 1u << METRIC_CONTENT) && extractor_is_network(q->features))
-		return err_set(e, ERR_USAGE, "--features %s: of the metrics of clips only content uses features of pictures", q->features);
+	if (metrics & METRICS_OF_CLIPS && !(metrics & (1u << METRIC_CONTENT | 1u << METRIC_CLIP)) && extractor_is_network(q->features))
+		return err_set(e, ERR_USAGE, "--features %s: of the metrics of clips only content and clip use features of pictures", q->features);
 	if (q->protocol != PROTOCOL_DDM && q->seed.value > UINT32_MAX)
 		return err_set(e, ERR_USAGE, "--seed %llu is too large for numpy's generator (at most %u)", (unsigned long long)q->seed.value,
 		               UINT32_MAX);

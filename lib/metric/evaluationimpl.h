@@ -16,7 +16,7 @@ struct eval_settled {
 	int64_t kid_subsets, subset_size; /* the values in use */
 	int frames, draws;                /* of clips; 0: pictures */
 	double fps;
-	const char *motion_hash, *fvd, *i3d_hash;
+	const char *motion_hash, *clip_score, *fvd, *i3d_hash;
 };
 
 /* Put "recipe" and "seed" into the stamp. */

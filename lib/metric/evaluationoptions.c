@@ -61,7 +61,7 @@ const struct option eval_options[] = {
     OPTION_GROUP("Metrics"),
     {"--metrics", .type = OPTION_TEXT, REQUEST(metrics), .arg = "LIST", .choices = metric_names,
      .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip aesthetic lpips diversity; of clips content motion flicker warp "
-             "fvd memorised; with commas",
+             "fvd memorised clip; with commas",
      .said = "default kd,fd,memorised; of inception fid,kid,is,pr; of dinov2 fid,kid,pr,dc; of clip cmmd; of clips content,motion", OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/metrics", .put = put_metrics},
     {"--protocol", .type = OPTION_CHOICE, REQUEST(protocol), .arg = "NAME", .choices = protocol_names, .preset = "ddm",
@@ -134,6 +134,7 @@ static const struct option settled_rows[] = {
     {.type = OPTION_REAL, SETTLED(fps), .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/fps"},
     {.type = OPTION_INT, SETTLED(draws), .stamp = STAMP_UNLESS_DEFAULT, .key = "recipe/frames-drawn"},
     {.type = OPTION_TEXT, SETTLED(motion_hash), .stamp = STAMP_ALWAYS, .key = "recipe/motion-hash"},
+    {.type = OPTION_TEXT, SETTLED(clip_score), .stamp = STAMP_ALWAYS, .key = "recipe/clip-score"},
     {.type = OPTION_TEXT, SETTLED(fvd), .stamp = STAMP_ALWAYS, .key = "recipe/fvd"},
     {.type = OPTION_TEXT, SETTLED(i3d_hash), .stamp = STAMP_ALWAYS, .key = "recipe/i3d-hash"},
     {.type = OPTION_TEXT, SETTLED(resize), .stamp = STAMP_ALWAYS, .key = "recipe/resize"},
@@ -163,7 +164,7 @@ void evaluation_stamp(struct stamp *s, const struct eval_settled *settled)
 
 	optionstamp_put(s, tables, settled,
 	                "recipe/features recipe/features-hash recipe/input recipe/dims recipe/width recipe/height recipe/frames recipe/fps "
-	                "recipe/frames-drawn recipe/motion-hash recipe/fvd recipe/i3d-hash recipe/resize recipe/colour "
+	                "recipe/frames-drawn recipe/motion-hash recipe/clip-score recipe/fvd recipe/i3d-hash recipe/resize recipe/colour "
 	                "recipe/copies recipe/metrics recipe/captions-hash recipe/aesthetic-hash recipe/lpips-hash recipe/groups recipe/protocol "
 	                "recipe/draws recipe/subsets recipe/kid-subsets recipe/subset-size seed null-test");
 }

@@ -124,12 +124,14 @@ int inception_score(struct inception_score *out, struct pool *pool, const float 
 	return isfinite(out->mean) ? 0 : err_set(e, ERR_DATA, "the inception score is not finite");
 }
 
-int clip_score(double *mean, double *se, const float *image, const int64_t *order, const float *text, int64_t n, int d, struct err *e)
+/* whole: rows of image are divided by their length. */
+static int mean_cosine(double *mean, double *se, int whole, const float *image, const int64_t *order, const float *text, int64_t n, int d,
+                       struct err *e)
 {
 	double sum = 0, squares = 0;
 
 	if (n < 2)
-		return err_set(e, ERR_USAGE, "a CLIP score needs at least 2 pairs of picture and caption, not %lld", (long long)n);
+		return err_set(e, ERR_USAGE, "a CLIP score needs at least 2 pairs of sample and caption, not %lld", (long long)n);
 	for (int64_t i = 0; i < n; i++) {
 		const float *a = image + (order ? order[i] : i) * d, *b = text + i * d;
 		double aa = 0, bb = 0, ab = 0, score;
@@ -140,14 +142,24 @@ int clip_score(double *mean, double *se, const float *image, const int64_t *orde
 			ab += (double)a[k] * b[k];
 		}
 		if (aa == 0 || bb == 0)
-			return err_set(e, ERR_DATA, "the embedding of %s %lld is zero", aa == 0 ? "picture" : "caption", (long long)i);
-		score = fmax(100 * ab / sqrt(aa * bb), 0);
+			return err_set(e, ERR_DATA, "the embedding of %s %lld is zero", aa == 0 ? "sample" : "caption", (long long)i);
+		score = fmax(100 * ab / sqrt(whole ? aa * bb : bb), 0);
 		sum += score;
 		squares += score * score;
 	}
 	*mean = sum / (double)n;
 	*se = sqrt(fmax(squares / (double)n - *mean * *mean, 0) / (double)(n - 1));
 	return 0;
+}
+
+int clip_score(double *mean, double *se, const float *image, const int64_t *order, const float *text, int64_t n, int d, struct err *e)
+{
+	return mean_cosine(mean, se, 1, image, order, text, n, d, e);
+}
+
+int clip_score_of_clips(double *mean, double *se, const float *video, const int64_t *order, const float *text, int64_t n, int d, struct err *e)
+{
+	return mean_cosine(mean, se, 0, video, order, text, n, d, e);
 }
 
 /* out: the sum of -w log w over the eigenvalues w of k (d, d). Overwrites k. */

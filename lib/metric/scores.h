@@ -29,6 +29,10 @@ int inception_score(struct inception_score *out, struct pool *pool, const float 
  * (n, d), and its standard error. order (n): the row of image for caption i; NULL: row i. n >= 2 (else ERR_USAGE); a row of zeros is ERR_DATA. */
 int clip_score(double *mean, double *se, const float *image, const int64_t *order, const float *text, int64_t n, int d, struct err *e);
 
+/* The same of clips: a row of `video` (n, d) is the mean over the frames of a clip of their embeddings scaled to unit length. So its product with the
+ * caption's embedding is the mean of the frames' cosines. */
+int clip_score_of_clips(double *mean, double *se, const float *video, const int64_t *order, const float *text, int64_t n, int d, struct err *e);
+
 /* Vendi score (Friedman and Dieng 2023) of x (n, d): exp of the entropy of the eigenvalues of the matrix of cosine similarities over n. It is the
  * effective number of different samples, from 1 to n. n >= 2, else ERR_USAGE; ERR_NOMEM. */
 int vendi_score(double *out, struct pool *pool, const float *x, int64_t n, int d, struct err *e);

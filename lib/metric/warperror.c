@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "core/mem.h"
-#include "metric/motionfeat.h"
+#include "data/motionfeat.h"
 
 struct work {
 	int w, h;

@@ -1,6 +1,5 @@
 /* Records the tiny autoencoders: 3 x 3 convolutions, numbered in order (https://github.com/madebyollin/taesd). Their pictures are in [0, 1]. The
  * caller scales to and from [-1, 1], so that the zero padding of the first convolution means black. */
-#include <stdio.h>
 #include <string.h>
 
 #include "net/autoencoder.h"
@@ -14,11 +13,7 @@ struct row {                /* a sequence of numbered layers */
 
 static struct tensor *conv(struct row *r, struct tensor *x, int64_t out, int64_t stride, int bias, int act)
 {
-	char name[24];
-
-	snprintf(name, sizeof name, "%d", r->at++);
-	return layer_conv(&r->half, x, name,
-	                  &(struct conv){.out = out, .kh = 3, .stride = stride, .pad = {1, 1, 1, 1}, .no_bias = !bias, .act = act});
+	return layer_conv_next(&r->half, &r->at, x, out, stride, bias, act);
 }
 
 /* x + conv(ReLU(group norm(conv(x)))), where the inner convolution widens x. In the middle of FLUX.2's tiny autoencoder. */

@@ -6,10 +6,9 @@
 
 #include "core/jsonio.h"
 #include "core/mem.h"
-#include "core/str.h"
 #include "net/diffusers.h"
 #include "net/mmdit.h"
-#include "net/netdef.h"
+#include "net/patches.h"
 #include "net/rotarytable.h"
 #include "tape/ops.h"
 
@@ -178,8 +177,8 @@ static int check(const struct net_config *c, struct err *e)
 	const struct flux_config *o = own(c);
 	int64_t axes[AXES], width;
 
-	if (o->patch < 1 || o->patch > 64 || c->size % o->patch)
-		return err_set(e, ERR_USAGE, "patch %lld is not in 1..64, or does not divide the size %lld", (long long)o->patch, (long long)c->size);
+	if (patches_check(c, o->patch, e) || patches_check_tokens(c->text_tokens + side_of(c) * side_of(c), e))
+		return -1;
 	if (o->hidden < 4 || o->hidden > 65536 || o->heads < 1 || o->hidden % (2 * o->heads))
 		return err_set(e, ERR_USAGE, "hidden width %lld is not in 4..65536, or does not divide into %lld heads of an even width",
 		               (long long)o->hidden, (long long)o->heads);
@@ -197,9 +196,7 @@ static int check(const struct net_config *c, struct err *e)
 
 static int check_noise(const struct net_config *c, struct err *e)
 {
-	int64_t numbers = own(c)->patch * own(c)->patch * c->channels;
-
-	return numbers > own(c)->hidden ? mmdit_too_narrow(numbers, own(c)->hidden, e) : 0;
+	return patches_check_noise(own(c)->patch * own(c)->patch * c->channels, own(c)->hidden, e);
 }
 
 #define OWN(field) NET_OWN_AT(struct flux_config, field)
@@ -345,25 +342,22 @@ static const struct {
 
 static int apply(struct net_config *c, const char *text)
 {
-	const char *slash = strrchr(text, '/');
 	int64_t patch;
+	int i = patches_preset(names, text, &patch);
 
-	for (int i = 0; slash && names[i]; i++) {
-		if (strlen(names[i]) != (size_t)(slash - text) || memcmp(names[i], text, strlen(names[i])) || parse_i64(slash + 1, 1, 64, &patch))
-			continue;
-		*edit(c) = (struct flux_config){.patch = patch,
-		                                .hidden = sizes[i].hidden,
-		                                .heads = sizes[i].heads,
-		                                .depth = sizes[i].depth,
-		                                .single = sizes[i].single,
-		                                .guidance = sizes[i].guidance,
-		                                .guidance_scale = 3.5};
-		return 1;
-	}
-	return 0;
+	if (i < 0)
+		return 0;
+	*edit(c) = (struct flux_config){.patch = patch,
+	                                .hidden = sizes[i].hidden,
+	                                .heads = sizes[i].heads,
+	                                .depth = sizes[i].depth,
+	                                .single = sizes[i].single,
+	                                .guidance = sizes[i].guidance,
+	                                .guidance_scale = 3.5};
+	return 1;
 }
 
-static const struct net_presets presets = {.names = names, .tail = "/P", .example = "/2", .note = " with a patch size P of 1 to 64", .apply = apply};
+static const struct net_presets presets = {.names = names, .tail = PATCHES_TAIL, .example = "/2", .note = PATCHES_NOTE, .apply = apply};
 
 const struct net_def net_flux = {
     .name = "flux",

@@ -170,6 +170,14 @@ struct tensor *layer_conv1(const struct layers *l, struct tensor *x, const char 
 	return layer_conv(l, x, name, &(struct conv){.out = out, .kh = 1, .act = act});
 }
 
+struct tensor *layer_conv_next(const struct layers *l, int *at, struct tensor *x, int64_t out, int64_t stride, int bias, int act)
+{
+	char name[24];
+
+	snprintf(name, sizeof name, "%d", (*at)++);
+	return layer_conv(l, x, name, &(struct conv){.out = out, .kh = 3, .stride = stride, .pad = {1, 1, 1, 1}, .no_bias = !bias, .act = act});
+}
+
 struct tensor *channels_last(struct tape *t, struct tensor *x)
 {
 	static const int order[4] = {0, 2, 3, 1};

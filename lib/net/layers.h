@@ -81,6 +81,8 @@ struct tensor *layer_conv(const struct layers *l, struct tensor *x, const char *
 /* 3 x 3 with padding 1, and 1 x 1; both keep the height and width. */
 struct tensor *layer_conv3(const struct layers *l, struct tensor *x, const char *name, int64_t out, int act, struct tensor *add);
 struct tensor *layer_conv1(const struct layers *l, struct tensor *x, const char *name, int64_t out, int act);
+/* 3 x 3 with padding 1 whose name is the number *at, which is then increased, as in PyTorch's Sequential. Stride 2 halves height and width. */
+struct tensor *layer_conv_next(const struct layers *l, int *at, struct tensor *x, int64_t out, int64_t stride, int bias, int act);
 struct tensor *channels_last(struct tape *t, struct tensor *x);  /* (B, C, H, W) to (B, H, W, C) */
 struct tensor *channels_first(struct tape *t, struct tensor *x); /* (B, H, W, C) to (B, C, H, W), contiguous */
 

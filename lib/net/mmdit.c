@@ -175,14 +175,6 @@ struct tensor *mmdit_embedding(const struct layers *l, struct tensor *x, const c
 	return layer_linear(&both, x, second, &(struct linear){.out = width, .edge = 1, .init = init_small});
 }
 
-int mmdit_too_narrow(int64_t numbers, int64_t width, struct err *e)
-{
-	return err_set(e, ERR_USAGE,
-	               "this network can learn neither noise nor velocity: a patch has %lld numbers, more than the network's width of %lld; use "
-	               "--predict x0, a smaller patch or a wider network",
-	               (long long)numbers, (long long)width);
-}
-
 struct tensor *mmdit_conditioning(const struct layers *l, int n, struct tensor *const *parts)
 {
 	struct tensor *sum = parts[0];

@@ -72,9 +72,6 @@ struct tensor *mmdit_single_block(const struct mmdit *k, const struct layers *l,
 /* The layers NAME.FIRST, SiLU and NAME.SECOND on (B, in): (B, width). */
 struct tensor *mmdit_embedding(const struct layers *l, struct tensor *x, const char *name, const char *first, const char *second, int64_t width);
 
-/* ERR_USAGE: a patch of so many numbers is more than the network is wide. */
-int mmdit_too_narrow(int64_t numbers, int64_t width, struct err *e);
-
 /* SiLU of the sum of n embeddings (B, H). */
 struct tensor *mmdit_conditioning(const struct layers *l, int n, struct tensor *const *parts);
 

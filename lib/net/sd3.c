@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "core/jsonio.h"
-#include "core/str.h"
 #include "net/diffusers.h"
 #include "net/mmdit.h"
-#include "net/netdef.h"
+#include "net/patches.h"
 #include "net/trunk.h"
 
 struct sd3_config {
@@ -131,15 +130,11 @@ static int check(const struct net_config *c, struct err *e)
 {
 	const struct sd3_config *o = own(c);
 
-	if (o->patch < 1 || o->patch > 64 || c->size % o->patch)
-		return err_set(e, ERR_USAGE, "patch %lld is not in 1..64, or does not divide the size %lld", (long long)o->patch, (long long)c->size);
-	if (o->hidden < 4 || o->hidden > 65536 || o->hidden % 4)
-		return err_set(e, ERR_USAGE, "hidden width %lld is not a multiple of 4 in 4..65536", (long long)o->hidden);
-	if (o->heads < 1 || o->hidden % o->heads)
-		return err_set(e, ERR_USAGE, "%lld heads do not divide the hidden width %lld", (long long)o->heads, (long long)o->hidden);
-	if (o->depth < 1 || o->depth > 1000 || o->dual < 0 || o->dual > o->depth)
-		return err_set(e, ERR_USAGE, "depth %lld is not in 1..1000, or fewer than the %lld blocks with a second attention",
-		               (long long)o->depth, (long long)o->dual);
+	if (patches_check(c, o->patch, e) || patches_check_shape(o->hidden, o->heads, o->depth, e))
+		return -1;
+	if (o->dual < 0 || o->dual > o->depth)
+		return err_set(e, ERR_USAGE, "%lld blocks with a second attention, but there are %lld blocks in all", (long long)o->dual,
+		               (long long)o->depth);
 	if (table_side(c) < side_of(c) || table_side(c) > 4096)
 		return err_set(e, ERR_USAGE, "a table of %lld x %lld positions for %lld x %lld tokens is too small, or larger than 4096 x 4096",
 		               (long long)table_side(c), (long long)table_side(c), (long long)side_of(c), (long long)side_of(c));
@@ -148,9 +143,7 @@ static int check(const struct net_config *c, struct err *e)
 
 static int check_noise(const struct net_config *c, struct err *e)
 {
-	int64_t numbers = own(c)->patch * own(c)->patch * c->channels;
-
-	return numbers > own(c)->hidden ? mmdit_too_narrow(numbers, own(c)->hidden, e) : 0;
+	return patches_check_noise(own(c)->patch * own(c)->patch * c->channels, own(c)->hidden, e);
 }
 
 #define OWN(field) NET_OWN_AT(struct sd3_config, field)
@@ -285,25 +278,22 @@ static const struct {
 
 static int apply(struct net_config *c, const char *text)
 {
-	const char *slash = strrchr(text, '/');
 	int64_t patch;
+	int i = patches_preset(names, text, &patch);
 
-	for (int i = 0; slash && names[i]; i++) {
-		if (strlen(names[i]) != (size_t)(slash - text) || memcmp(names[i], text, strlen(names[i])) || parse_i64(slash + 1, 1, 64, &patch))
-			continue;
-		*edit(c) = (struct sd3_config){.patch = patch,
-		                               .hidden = sizes[i].hidden,
-		                               .depth = sizes[i].depth,
-		                               .heads = sizes[i].heads,
-		                               .positions = sizes[i].positions,
-		                               .dual = sizes[i].dual,
-		                               .qk_norm = sizes[i].qk_norm};
-		return 1;
-	}
-	return 0;
+	if (i < 0)
+		return 0;
+	*edit(c) = (struct sd3_config){.patch = patch,
+	                               .hidden = sizes[i].hidden,
+	                               .depth = sizes[i].depth,
+	                               .heads = sizes[i].heads,
+	                               .positions = sizes[i].positions,
+	                               .dual = sizes[i].dual,
+	                               .qk_norm = sizes[i].qk_norm};
+	return 1;
 }
 
-static const struct net_presets presets = {.names = names, .tail = "/P", .example = "/2", .note = " with a patch size P of 1 to 64", .apply = apply};
+static const struct net_presets presets = {.names = names, .tail = PATCHES_TAIL, .example = "/2", .note = PATCHES_NOTE, .apply = apply};
 
 const struct net_def net_sd3 = {
     .name = "sd3",

@@ -199,11 +199,7 @@ struct chain {
 
 static struct tensor *conv(struct chain *n, struct tensor *x, int64_t out, int64_t stride, int bias, int act)
 {
-	char name[24];
-
-	snprintf(name, sizeof name, "%d", n->at++);
-	return layer_conv(&n->half, x, name,
-	                  &(struct conv){.out = out, .kh = 3, .stride = stride, .pad = {1, 1, 1, 1}, .no_bias = !bias, .act = act});
+	return layer_conv_next(&n->half, &n->at, x, out, stride, bias, act);
 }
 
 /* The frame before each frame of x (T, H, W, C): the last frame of the previous run before the first one, which at the start is zeros. */

@@ -1,12 +1,9 @@
 /* The configuration that DiT and its relatives share: presets, checks, and reading it from diffusers' config.json. */
 #include "net/trunkconfig.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 #include "core/jsonio.h"
-#include "core/str.h"
 #include "net/diffusers.h"
+#include "net/patches.h"
 
 /* S to XL are the sizes of the DiT paper; the smaller ones train in minutes on a CPU. */
 static const struct {
@@ -17,36 +14,25 @@ static const char *const names[] = {"nano", "micro", "mini", "s", "b", "l", "xl"
 static int apply(struct net_config *c, const char *text)
 {
 	struct trunk_config *t = trunk_edit(c);
-	const char *slash = strchr(text, '/');
-	int64_t patch;
+	int i = patches_preset(names, text, &t->patch);
 
-	for (int i = 0; slash && names[i]; i++) {
-		if (strlen(names[i]) != (size_t)(slash - text) || memcmp(names[i], text, strlen(names[i])) || parse_i64(slash + 1, 1, 64, &patch))
-			continue;
-		t->patch = patch;
-		t->hidden = sizes[i].hidden;
-		t->depth = sizes[i].depth;
-		t->heads = sizes[i].heads;
-		t->mlp_ratio = 4;
-		return 1;
-	}
-	return 0;
+	if (i < 0)
+		return 0;
+	t->hidden = sizes[i].hidden;
+	t->depth = sizes[i].depth;
+	t->heads = sizes[i].heads;
+	t->mlp_ratio = 4;
+	return 1;
 }
 
-const struct net_presets trunk_presets = {.names = names, .tail = "/P", .example = "/4", .note = " with a patch size P of 1 to 64", .apply = apply};
+const struct net_presets trunk_presets = {.names = names, .tail = PATCHES_TAIL, .example = "/4", .note = PATCHES_NOTE, .apply = apply};
 
 int trunk_check(const struct net_config *c, struct err *e)
 {
 	const struct trunk_config *t = trunk_config(c);
 
-	if (t->patch < 1 || c->size % t->patch)
-		return err_set(e, ERR_USAGE, "patch %lld does not divide the size %lld", (long long)t->patch, (long long)c->size);
-	if (t->hidden < 4 || t->hidden > 65536 || t->hidden % 4)
-		return err_set(e, ERR_USAGE, "hidden width %lld is not a multiple of 4 in 4..65536", (long long)t->hidden);
-	if (t->heads < 1 || t->hidden % t->heads)
-		return err_set(e, ERR_USAGE, "%lld heads do not divide the hidden width %lld", (long long)t->heads, (long long)t->hidden);
-	if (t->depth < 1 || t->depth > 1000)
-		return err_set(e, ERR_USAGE, "depth %lld is not in 1..1000", (long long)t->depth);
+	if (patches_check(c, t->patch, e) || patches_check_shape(t->hidden, t->heads, t->depth, e))
+		return -1;
 	if (!(t->mlp_ratio <= 64 && (double)t->hidden * t->mlp_ratio >= 1))
 		return err_set(e, ERR_USAGE, "mlp_ratio %g of a width of %lld is not in 1/width..64", t->mlp_ratio, (long long)t->hidden);
 	return 0;
@@ -56,13 +42,7 @@ int trunk_check_noise(const struct net_config *c, struct err *e)
 {
 	const struct trunk_config *t = trunk_config(c);
 
-	if (t->patch * t->patch * c->channels > t->hidden)
-		return err_set(e, ERR_USAGE,
-		               "this network can learn neither noise nor velocity: a patch has %" PRId64
-		               " numbers, more than the network's width of %" PRId64
-		               ", so most of the noise would be lost; use --predict x0, a smaller patch or a wider network",
-		               t->patch * t->patch * c->channels, t->hidden);
-	return 0;
+	return patches_check_noise(t->patch * t->patch * c->channels, t->hidden, e);
 }
 
 int trunk_from_diffusers(const json_t *o, const char *where, const char *norm_type, struct net_config *c, struct err *e)

@@ -11,6 +11,7 @@
 #include "core/str.h"
 #include "net/layers.h"
 #include "net/netdef.h"
+#include "net/patches.h"
 #include "net/rotarytable.h"
 
 /* The contents of struct net_config's `own`. */
@@ -350,8 +351,8 @@ static int check(const struct net_config *c, struct err *e)
 	if (v->patch_t < 1 || c->frames % v->patch_t)
 		return err_set(e, ERR_USAGE, "patches of %lld frames do not divide clips of %lld frames", (long long)v->patch_t,
 		               (long long)c->frames);
-	if (v->patch < 1 || c->size % v->patch)
-		return err_set(e, ERR_USAGE, "patch %lld does not divide the size %lld", (long long)v->patch, (long long)c->size);
+	if (patches_check(c, v->patch, e) || patches_check_tokens(c->frames / v->patch_t * (c->size / v->patch) * (c->size / v->patch), e))
+		return -1;
 	if (v->hidden < 2 || v->hidden > 65536 || v->heads < 1 || v->hidden % (2 * v->heads))
 		return err_set(e, ERR_USAGE, "%lld heads do not divide the hidden width %lld into even widths", (long long)v->heads,
 		               (long long)v->hidden);
@@ -367,15 +368,8 @@ static int check(const struct net_config *c, struct err *e)
 static int check_noise(const struct net_config *c, struct err *e)
 {
 	const struct video_config *v = video_config(c);
-	int64_t numbers = v->patch_t * v->patch * v->patch * c->channels;
 
-	if (numbers > v->hidden)
-		return err_set(
-		    e, ERR_USAGE,
-		    "this network can learn neither noise nor velocity: a patch has %lld numbers, more than the network's width of %lld, so "
-		    "most of the noise would be lost; use --predict x0, a smaller patch or a wider network",
-		    (long long)numbers, (long long)v->hidden);
-	return 0;
+	return patches_check_noise(v->patch_t * v->patch * v->patch * c->channels, v->hidden, e);
 }
 
 static const struct net_field fields[] = {

@@ -56,7 +56,7 @@ static const struct glossary entries[] = {
     {"cmmd", "CMMD (smaller is closer)", "Discrepancy between samples and reference in the embedding of CLIP; smaller is closer."},
     {"vendi", "Vendi score (larger is more varied)", "The effective number of different samples, from 1 to their number."},
     {"clip-score", "CLIP score (larger fits better)",
-     "How well samples fit their captions: 100 times the cosine of the embeddings of CLIP; larger is better."},
+     "How well samples fit their captions: 100 times the cosine of the embeddings of CLIP, of clips its mean over the frames; larger is better."},
     {"gflop_per_image", "cost of a sample (GFLOP)", "Work for one sample: billions of floating-point operations over all steps, router included."},
     {"images_per_second", "samples per second", "Samples a second on the machine of this run; for orientation, since load and machine decide it."},
 };

@@ -10,6 +10,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "data/motionfeat.h"
 #include "diffusion/gallery.h"
 #include "file/fileio.h"
 
@@ -39,6 +40,11 @@ static int find_features(struct distance *c, const struct distance_source *s, st
 {
 	int own = c->hogcolor || !strcmp(f->name, "file"), pictures = s->vae || c->channels == 1 || c->channels == 3;
 
+	if (strstr(f->name, "+" MOTION_NAME))
+		return err_set(e, ERR_USAGE,
+		               "%s: centroids of \"%s\": they hold the motion of clips, which routing by distance cannot compute; run ddm-cluster "
+		               "without --motion",
+		               s->path, f->name);
 	if (own && s->features)
 		return err_set(e, ERR_USAGE, "--features %s has no effect: %s holds centroids of \"%s\", which needs no network", s->features,
 		               s->path, f->name);

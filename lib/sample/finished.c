@@ -1,6 +1,5 @@
 /* Checks whether an existing output was made by the same request. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/mem.h"
 #include "core/str.h"
@@ -13,13 +12,6 @@ static int missing_reports(const struct sampling *r)
 {
 	return (r->ask.grid && !path_exists(r->ask.grid)) || (r->ask.report && !path_exists(r->ask.report)) ||
 	       (r->ask.log && !path_exists(r->ask.log));
-}
-
-static int is_there(const char *path)
-{
-	struct stat st;
-
-	return strcmp(path, "-") && !stat(path, &st) && S_ISREG(st.st_mode) && st.st_size;
 }
 
 /* A picture in a file of its own has the same stamp as in a tar. */
@@ -47,7 +39,7 @@ static int finished_member(struct sampling *r, int64_t i, struct err *e)
 	path = str_new("%s%06lld.%s", r->ask.out, (long long)r->index[0], output_endings[r->ask.format]);
 	side = str_new("%s%06lld.json", r->ask.out, (long long)r->index[0]);
 	s = samplestamp_picture(r, 0);
-	rc = !is_there(path) ? 0 : standing_check(r->ask.format == FORMAT_PNG ? path : side, s, 0, e) ? -1 : 1;
+	rc = !standing_is_file(path) ? 0 : standing_check(r->ask.format == FORMAT_PNG ? path : side, s, 0, e) ? -1 : 1;
 	stamp_free(s);
 	mem_free(path);
 	mem_free(side);
@@ -81,7 +73,7 @@ static int finished_folder(struct sampling *r, struct err *e)
 static int finished_sheet(const struct sampling *r, struct err *e)
 {
 	struct stamp *s = samplestamp_all(r);
-	int rc = !r->ask.grid || !is_there(r->ask.grid) ? 0 : standing_check(r->ask.grid, s, 0, e) ? -1 : 1;
+	int rc = !r->ask.grid || !standing_is_file(r->ask.grid) ? 0 : standing_check(r->ask.grid, s, 0, e) ? -1 : 1;
 
 	stamp_free(s);
 	return rc;
@@ -129,7 +121,7 @@ int sampling_finished(struct sampling *r, struct err *e)
 		rc = finished_sheet(r, e);
 	else if (r->sink == SINK_FOLDER)
 		rc = finished_folder(r, e);
-	else if (!is_there(r->ask.out))
+	else if (!standing_is_file(r->ask.out))
 		return 0;
 	else
 		rc = r->sink == SINK_FILE ? finished_file(r, e) : finished_all(r, e);

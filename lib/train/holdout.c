@@ -4,6 +4,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "file/remoteinput.h"
 #include "train/run.h"
 
 int holdout_there(const struct trainer *r)
@@ -12,7 +13,7 @@ int holdout_there(const struct trainer *r)
 	char *dir, line[1200];
 	int there;
 
-	if (o->cluster == DATASET_ALL)
+	if (o->cluster == DATASET_ALL || remote_is_url(o->shards))
 		return 1;
 	dir = str_new("%s/holdout/cluster-%d", o->shards, o->cluster);
 	there = path_exists(dir);

@@ -6,6 +6,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/texthalves.h"
+#include "file/bytesource.h"
 #include "file/fileio.h"
 #include "file/weightfile.h"
 #include "net/adopt.h"
@@ -35,17 +36,18 @@ int null_text_stamp(struct trainer *r, struct stamp *s, struct err *e)
 	if (!has_null_text(r))
 		return 0;
 	path = null_text_path(r);
-	if (!path_exists(path))
+	rc = bytesource_exists(path, e);
+	if (!rc)
 		rc = err_set(e, ERR_NOINPUT,
 		             "%s: no such file: dropping texts needs the features of the empty text there; give --null-text FILE, or --text-drop 0",
 		             path);
-	else
-		rc = sha256_file(path, hex, NULL, e);
+	else if (rc > 0)
+		rc = bytesource_sha256(path, hex, NULL, e);
 	if (!rc)
 		stamp_input(s, "null_text", hex);
 	mem_free(path);
 	path = null_pooled_path(r);
-	if (!rc && net_may_read(&r->o->net, NET_IN_POOLED) && path_exists(path) && !(rc = sha256_file(path, hex, NULL, e)))
+	if (!rc && net_may_read(&r->o->net, NET_IN_POOLED) && (rc = bytesource_exists(path, e)) > 0 && !(rc = bytesource_sha256(path, hex, NULL, e)))
 		stamp_input(s, "null_pooled", hex);
 	mem_free(path);
 	return rc;
@@ -72,16 +74,17 @@ static int null_pooled_open(struct trainer *r, struct err *e)
 	char *path, *bytes = NULL;
 	int64_t width;
 	size_t len;
-	int rc = -1;
+	int rc = -1, there;
 
 	if (!r->net.pooled_width)
 		return 0;
 	path = null_pooled_path(r);
-	if (!path_exists(path))
+	there = bytesource_exists(path, e);
+	if (!there)
 		err_set(e, ERR_NOINPUT,
 		        "%s: no such file: dropping texts needs the pooled vector of the empty text there; give --null-pooled FILE, or --text-drop 0",
 		        path);
-	else if ((bytes = file_load(path, MOST, &len, e)) && (r->null_pooled = texthalves_pooled(bytes, len, path, &width, e)))
+	else if (there > 0 && (bytes = bytesource_load(path, MOST, &len, e)) && (r->null_pooled = texthalves_pooled(bytes, len, path, &width, e)))
 		rc = width == r->net.pooled_width ? 0
 		                                  : err_set(e, ERR_DATA, "%s: the pooled vector has width %lld, but those of the samples have %lld",
 		                                            path, (long long)width, (long long)r->net.pooled_width);
@@ -101,7 +104,7 @@ int null_text_open(struct trainer *r, struct err *e)
 	if (!has_null_text(r))
 		return 0;
 	path = null_text_path(r);
-	bytes = file_load(path, MOST, &len, e);
+	bytes = bytesource_load(path, MOST, &len, e);
 	if (bytes && (text = texthalves_tokens(bytes, len, path, r->net.text_tokens, &rows, &width, e)))
 		rc = null_text_fit(r, text, rows, width, path, e) || null_pooled_open(r, e) ? -1 : 0;
 	mem_free(text);

@@ -55,6 +55,7 @@ check_exit 2 "no new cluster" ddm-cluster -q -k 2 --extend old.npy pics
 check_err "says so" '2 clusters, but 2 are kept'
 check_exit 2 "without -k" ddm-cluster -q --extend old.npy pics
 check_exit 2 "--keep alone" ddm-cluster -q -k 3 --keep old.tsv pics
+check_err "says what it needs" '--keep'
 check_exit 2 "other clusterings" ddm-cluster -q -k 3 --extend old.npy --balance 2 pics
 check_exit 65 "the table of another number of clusters" ddm-cluster -q -k 4 --extend old.npy --keep more.tsv pics
 check_err "both numbers" 'more.tsv has 3 clusters, but --extend old.npy holds 2 centroids'
@@ -100,3 +101,37 @@ check_exit 65 "an expert of no earlier partition" ddm-check wide
 # An extension of an extension.
 check "again" ddm-cluster -q -k 4 --holdout .2 --extend more.npy --centroids-out most.npy -o most.tsv pics
 check_out "knows both" 2 sh -c "grep -o '\"extends\":.*' most.tsv | grep -o partition | wc -l"
+
+# Clusters by a fact: old values keep their numbers, whatever is sorted before them.
+mkdir -p kinds/b kinds/d later/a later/d
+cp old/a/000[0-5].png kinds/b && cp old/b/000[0-5].png kinds/d && cp new/c/000[0-5].png later/a && cp new/c/0009.png later/d
+mkdir both && cp -R kinds/b kinds/d later/a both && cp later/d/* both/d
+check "by folder" ddm-cluster -q --by folder --holdout .3 -o kinds.tsv kinds
+check "a folder is new" ddm-cluster --by folder --holdout .3 --keep kinds.tsv -o both.tsv both
+check_err "the report" '2 clusters are extended by 1; 12 samples keep theirs, and of the others 1 go to an old cluster'
+rows kinds.tsv 1,2,4 >was
+rows both.tsv 1,2,4 | grep -v '^a/\|^d/0009' >is
+check_same "old samples keep cluster and split" was is
+check_out "the new value comes last" "a 2" sh -c "grep '^a/' both.tsv | awk '{ print \$6, \$2 }' | sort -u"
+check "at a site with the new samples alone" ddm-cluster -q --by folder --holdout .3 --keep kinds.tsv -o later.tsv later
+past() { grep -o '"partition":"[0-9a-f]*","extends":[^]]*' "$1"; }
+past both.tsv >was && past later.tsv >is
+check_same "the same partition, which names the old one" was is
+check "nothing new" ddm-cluster -q --by folder --holdout .3 --keep kinds.tsv -o again.tsv kinds
+check_out "is the same partition" "$(partition kinds.tsv)" partition again.tsv
+mkdir -p third/0 && cp later/a/0000.png third/0
+check "an extension of an extension" ddm-cluster -q --by folder --holdout .3 --keep both.tsv -o third.tsv third
+check_out "knows both" 2 sh -c "grep -o '\"extends\":.*' third.tsv | grep -o partition | wc -l"
+rows kinds.tsv 1 | awk 'BEGIN { print "key\tkind" } { print $1 "\t" (NR % 2 ? "odd" : "even") }' >kind.tsv
+ddm-cluster -q --by kind --table kind.tsv -o bykind.tsv kinds || exit 1
+check_exit 65 "a table by another fact" ddm-cluster -q --by folder --keep bykind.tsv -o no.tsv both
+check_err "both partitions" "bykind.tsv is of partition $(partition bykind.tsv | cut -c 1-16), and its clusters by folder would be"
+check_exit 2 "clusters without names" ddm-cluster -q --by folder --keep old.tsv -o no.tsv both
+check_err "says so" 'old.tsv: its clusters have no names; tables of --by have'
+check_exit 2 "with a seed" ddm-cluster -q --by folder --keep kinds.tsv --seed 3 -o no.tsv both
+ddm-shard -q -a kinds.tsv -o kinds.shards kinds && ddm-shard -q -a later.tsv -o later.shards later || exit 1
+for k in 0 1; do ddm-train $expert --cluster $k -o named/expert_$k kinds.shards || exit 1; done
+check "an expert for the new value" ddm-train $expert --cluster a -o named/expert_2 later.shards
+ddm-route-train $net -o named/router later.shards || exit 1
+check_out "belongs beside the old ones" "" ddm-check -c named
+check "and draws" ddm-sample -q -n 2 --steps 2 --device cpu --route 'uniform|full' -o named.tar named

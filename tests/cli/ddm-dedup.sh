@@ -135,6 +135,12 @@ check "within clusters" ddm-dedup -q --features f.npy --clusters k.tsv --table -
 check_out "other clusters are not compared" 4 sh -c "grep -v '^#' k.out | awk -F '\t' '\$2 == 1' | wc -l | tr -d ' '"
 check_exit 1 "features that cross" ddm-dedup -q --check --features f.npy --cosine .5 --clusters k.tsv --table -o x.out --report x.json four
 check_out "which" 'p3 p4' jq -r '.pairs[] | .train + " " + .holdout' x.json
+# t is a copy of one held-out picture and has the features of another
+mkdir both && cp four/p1.png both/t.png && cp four/p1.png both/copy.png && cp four/p2.png both/like.png
+printf 'key\tcluster\tsplit\ncopy\t0\tholdout\nlike\t0\tholdout\nt\t0\ttrain\n' >both.tsv
+{ npy '<f4' '(3, 2)' && printf '\0\0\0\0\0\0\200\077\0\0\200\077\0\0\0\0\0\0\200\077\0\0\0\0'; } >both.npy
+check "near two held-out pictures" ddm-dedup -q --features both.npy --clusters both.tsv --table -o both.out both
+check_out "distance and cosine are of the same pair" "copy 0 -" sh -c "awk -F '\t' '\$1 == \"t\" { print \$8, \$9, \$10 }' both.out"
 check_exit 65 "features of other samples" ddm-dedup -q --features f.npy --table -o e.tsv apart
 { npy '<f4' '(4, 2)' && printf '\0\0\300\177\0\0\0\0\0\0\0\0\0\0\0\100\0\0\100\100\0\0\0\0\0\0\200\077\0\0\200\077'; } >nan.npy
 check_exit 65 "a NaN" ddm-dedup -q --features nan.npy --table -o e.tsv four

@@ -83,7 +83,7 @@ check_exit 66 "no such source" ddm-play -o x.gif none.tar
 check_exit 65 "no clips" ddm-play -o x.gif latent
 check_err "say what a clip is" 'no clip: a clip is an array of bytes \(frames, channels, height, width\), and 1 samples are others'
 check_exit 65 "five channels" ddm-play -o x.gif five
-check_err "are refused by name" 'f@000000: a clip of bytes of shape \(6, 5, 4, 4\)'
+check_err "are refused by name" 'f@000000: bytes of shape \(6, 5, 4, 4\)'
 check_exit 65 "clips of unequal size" ddm-play -o x.gif c wide
 check_err "both are named" 'w@000000: a clip of 30 x 16 with 3 channels, but c@000000 has 20 x 20 with 3'
 check_exit 2 "too large" ddm-play --scale 64 -o x.png big

@@ -204,7 +204,7 @@ refused() {
 }
 mkdir bad
 clip bad/x 4 2 32 32
-refused "two channels" 'bytes of shape \(4, 2, 32, 32\); a clip is \(frames, 3, height, width\)'
+refused "two channels" 'bytes of shape \(4, 2, 32, 32\); a clip has \(frames, channels, height, width\), with 1 or 3 channels'
 head -c 12288 bytes | array '|u1' '4, 3, 32, 32' True >bad/x.npy
 refused "column-major" 'in column-major order'
 array '|u1' '0, 3, 32, 32' </dev/null >bad/x.npy

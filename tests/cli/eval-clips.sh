@@ -173,6 +173,38 @@ else
 	skip "fvd" "no numpy"
 fi
 
+# How clips fit their captions. With rgb8 a frame whose left half is white and whose right half is black has the features 1 and -1; so have the
+# captions. Frames of a white and a black half one above the other are orthogonal to them: 6 of 6 frames fit, and 3 of 6, in reading order.
+mkdir aligned
+awk 'BEGIN {
+	for (c = 0; c < 2; c++) {
+		file = sprintf("aligned/c%d@000000.npy", c)
+		printf "\223NUMPY%c%c%c%c%-117s\n", 1, 0, 118, 0, "{\047descr\047: \047|u1\047, \047fortran_order\047: False, \047shape\047: (6, 1, 16, 16), }" >file
+		for (t = 0; t < 6; t++)
+			for (y = 0; y < 16; y++)
+				for (x = 0; x < 16; x++)
+					printf "%c", (c && t % 2 ? y : x) < 8 ? 255 : 0 >file
+		close(file)
+	}
+	file = "captions.npy"
+	printf "\223NUMPY%c%c%c%c%-117s\n", 1, 0, 118, 0, "{\047descr\047: \047<f4\047, \047fortran_order\047: False, \047shape\047: (2, 192), }" >file
+	for (i = 0; i < 2 * 192; i++)
+		printf "%c%c%c%c", 0, 0, 128, int(i / 3) % 8 < 4 ? 63 : 191 >file
+}'
+check "captions" ddm-eval-fid --features rgb8 --metrics clip --captions captions.npy -o clip.json a.tar aligned
+holds "all frames fit, and half of them: 100 and 50" "v[1] > 74.9999 && v[1] < 75.0001 && v[2] > 24.9999 && v[2] < 25.0001" \
+	"$(number clip-score-rgb8 clip.json)" "$(number clip-score-rgb8-se clip.json)"
+check_grep "the recipe says how frames count" '"clip-score":"100 times the mean of the cosines of all frames, at least 0"' clip.json
+check "beside other metrics" ddm-eval-fid --features rgb8 --metrics flicker,clip --captions captions.npy -o more.json a.tar aligned
+holds "the same" "v[1] == v[2]" "$(number clip-score-rgb8 more.json)" "$(number clip-score-rgb8 clip.json)"
+check "the same clips in another size" ddm-eval-fid --features rgb8 --size 24 --metrics clip --captions captions.npy -o large.json a.tar aligned
+check_exit 65 "numbers of other recipes are not compared" ddm-compare --tsv -k clip-score-rgb8 a=clip.json b=large.json
+check_exit 65 "captions of other clips" ddm-eval-fid --features rgb8 --metrics clip --captions captions.npy -o no.json a.tar b.tar
+check_err "their numbers" '2 captions for 60 samples'
+check_exit 65 "captions of other features" ddm-eval-fid --metrics clip --captions captions.npy -o no.json a.tar aligned
+check_exit 2 "no captions" ddm-eval-fid --features rgb8 --metrics clip -o no.json a.tar aligned
+check_err "what gives them" 'clip of clips needs --features clip:PATH, or --captions'
+
 # Neither container nor threads matter; a repeated command does nothing.
 for t in 1 3; do
 	check "--threads $t" ddm-eval-fid --threads $t -o threads.json a.tar b.clips
@@ -243,7 +275,7 @@ array() {
 	head -c "$4" /dev/zero >>"$1"
 }
 mkdir odd
-for odd in '8, 4, 8, 8;<f2;4096;type <f2, such as latents' '6, 16, 16;|u1;1536;3 dimensions' '6, 2, 16, 16;|u1;3072;2 channels' \
+for odd in '8, 4, 8, 8;<f2;4096;type <f2, such as latents' '6, 16, 16;|u1;1536;3 dimensions' '6, 2, 16, 16;|u1;3072;shape .6, 2, 16, 16.' \
 	'1, 1, 16, 16;|u1;256;1 frames' '6, 1, 8, 16;|u1;768;16 x 8: too small' '6, 1, 4294967296, 65536;|u1;64;'; do
 	array odd/x@000000.npy "$(echo "$odd" | cut -d';' -f1)" "$(echo "$odd" | cut -d';' -f2)" "$(echo "$odd" | cut -d';' -f3)"
 	check_exit 65 "an array of $(echo "$odd" | cut -d';' -f1)" ddm-eval-fid --metrics motion -o no.json odd b.tar

@@ -81,23 +81,29 @@ wait_decoder() {
 	return 1
 }
 
-graph=lavfi:testsrc2=size=128x96
-ddm-ingest --frames 1500 --duplicates -o whole.tar "$graph" 2>/dev/null
+# outlives NAME WORD...: ddm-ingest WORD... whose decoder is killed on the way makes the samples of an undisturbed run
+outlives() {
+	name=$1
+	shift
+	ddm-ingest "$@" -o whole.tar 2>/dev/null
+	ddm-ingest "$@" --skip-bad >pipe 2>err &
+	pid=$!
+	exec 8<pipe
+	wait_decoder $pid
+	kill -KILL "$DECODER"
+	tap_result $? "a decoder of $name is killed" "none was found"
+	cat <&8 >again.tar
+	exec 8<&-
+	wait $pid
+	RC=$?
+	[ $RC -eq 0 ]
+	tap_result $? "the run goes on" "exit $RC: $(cat err)"
+	check_same "with the same $name" whole.tar again.tar
+	rm whole.tar
+}
 mkfifo pipe
-ddm-ingest --frames 1500 --duplicates --skip-bad "$graph" >pipe 2>err &
-pid=$!
-exec 8<pipe
-wait_decoder $pid
-first=$DECODER
-kill -KILL "$first"
-tap_result $? "a decoder is killed" "none was found"
-cat <&8 >again.tar
-exec 8<&-
-wait $pid
-RC=$?
-[ $RC -eq 0 ]
-tap_result $? "the run goes on" "exit $RC: $(cat err)"
-check_same "with the same frame" whole.tar again.tar
+graph=lavfi:testsrc2=size=128x96
+outlives frames --frames 1500 --duplicates "$graph"
 
 # The same of clips: what was already sent is not counted twice.
 {
@@ -110,20 +116,7 @@ check_same "with the same frame" whole.tar again.tar
 		i=$((i + 1))
 	done
 } >long.y4m
-ddm-ingest --clips 4 --fps 20 --scene adaptive --duplicates -o clips.tar long.y4m 2>/dev/null
-ddm-ingest --clips 4 --fps 20 --scene adaptive --duplicates --skip-bad long.y4m >pipe 2>err &
-pid=$!
-exec 8<pipe
-wait_decoder $pid
-kill -KILL "$DECODER"
-tap_result $? "a decoder of clips is killed" "none was found"
-cat <&8 >again.tar
-exec 8<&-
-wait $pid
-RC=$?
-[ $RC -eq 0 ]
-tap_result $? "the run goes on" "exit $RC: $(cat err)"
-check_same "with the same clips" clips.tar again.tar
+outlives clips --clips 4 --fps 20 --scene adaptive --duplicates long.y4m
 
 for jobs in "--frames 1000000" "--frames 1000"; do
 	# shellcheck disable=SC2086

@@ -54,7 +54,8 @@ check_exit_any 3 "too many bad ones" $encode -m "$vae" --skip-bad --max-errors 0
 rm three.tar
 
 # Killed, frozen, stopped and continued
-long="ddm-encode -m $vae --skip-bad --posterior sample --flip --threads 1 --comm-timeout 2"
+# Large pictures: the work takes seconds, so that a rank that is sent a signal after the first save is still at work.
+long="ddm-encode -m $vae --size 128 --skip-bad --posterior sample --flip --threads 1 --comm-timeout 2"
 rank_1() { second_rank "^ddm-encode .*-o k.tar"; }
 # begun N: N ranks are at work and have saved more than was there
 begun() {

@@ -30,7 +30,10 @@
 #	need_mpi                        skip_all unless they can
 #	second_rank REGEX               prints the process of rank 1 whose command matches
 #	numpy_python                    prints a Python that has numpy; fails where there is none
+#	need_urls                       skip_all unless the programs read URLs and python3 is there; unsets the variables for that
 #	need PROG...                    skip_all unless these (jq, python3, strace...) are installed
+#	range_server [CERTIFICATE]      starts tests/cli/rangeserver.py for the folder "there", with its lines in "log"; sets at=http://127.0.0.1:PORT,
+#	                                or https:, and server, its process, which ends with the script
 #	need_data [NAME]                skip_all unless $DATA (and $DATA/NAME) exists
 #	small_pictures                  makes pics/a, pics/b and pics/c, folders of small pictures
 #	training_gflop DIR...           prints the GFLOP that the training of the networks below these folders took; needs jq
@@ -277,6 +280,31 @@ killed_after() {
 	sleep "$tap_t"
 	kill -KILL $pid 2>/dev/null
 	wait $pid 2>/dev/null
+}
+
+range_server() {
+	: >log
+	rm -f port
+	python3 "$SRC/tests/cli/rangeserver.py" there log port "$@" 2>server.err &
+	server=$!
+	# shellcheck disable=SC2154 # tap_server: those started before
+	tap_server="${tap_server:-} $server"
+	# shellcheck disable=SC2086
+	trap 'kill $tap_server 2>/dev/null; tap_end' EXIT
+	until_true test -e port || skip_all "no server on the loopback: $(tail -n 1 server.err)"
+	# shellcheck disable=SC2034
+	at=http${1:+s}://127.0.0.1:$(cat port)
+}
+
+# Inputs by URL, with nothing of the user's environment. The programs say so if they are built without libcurl.
+need_urls() {
+	unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY no_proxy NO_PROXY SSL_CERT_FILE DDM_CACHE DDM_CACHE_SIZE
+	unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL AWS_ENDPOINT_URL_S3
+	need python3
+	grep -q 'HAVE_CURL 1' "$B/config.h" && return
+	check_exit 69 "a build without libcurl" ddm-select -q -o no.tar "width > 0" http://127.0.0.1:1/x.tar
+	check_err "names it and its package" 'built without libcurl 7.85 or later .* \(Debian: libcurl4-openssl-dev\)'
+	skip_all "built without libcurl"
 }
 
 check_program() {

@@ -9,8 +9,8 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
-#include "metric/flow.h"
-#include "metric/motionfeat.h"
+#include "data/flow.h"
+#include "data/motionfeat.h"
 #include "metric/warperror.h"
 
 enum { WAVES = 60 };

@@ -324,7 +324,7 @@ static void refusals(void **state)
 		const char *member, *message;
 	} v[] = {
 	    {"{\"dual_attention_layers\": [1]}", "must list the first blocks in order"},
-	    {"{\"dual_attention_layers\": [0, 1, 2, 3]}", "fewer than the 4 blocks"},
+	    {"{\"dual_attention_layers\": [0, 1, 2, 3]}", "4 blocks with a second attention, but there are 3 blocks"},
 	    {"{\"dual_attention_layers\": 2}", "is not a list"},
 	    {"{\"dual_attention_layers\": [0.0]}", "must list the first blocks in order"},
 	    {"{\"qk_norm\": \"layer_norm\"}", "must be null or \"rms_norm\""},
@@ -352,6 +352,7 @@ static void refusals(void **state)
 	    {"{\"num_single_layers\": 0}", "num_single_layers"},
 	    {"{\"attention_head_dim\": 9}", "even width"},
 	    {"{\"sample_size\": 5}", "does not divide the size 5"},
+	    {"{\"sample_size\": 65536}", "1073741827 tokens is longer than 4194304"},
 	    {"{\"guidance_embeds\": 1}", "guidance_embeds"},
 	    {"{\"guidance_scale\": -1}", "guidance_scale"},
 	};

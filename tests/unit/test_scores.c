@@ -260,6 +260,15 @@ static void vendi(void **state)
 	mem_free(y);
 }
 
+static double product(const float *a, const float *b, int d)
+{
+	double sum = 0;
+
+	for (int k = 0; k < d; k++)
+		sum += (double)a[k] * b[k];
+	return sum;
+}
+
 static void clip(void **state)
 {
 	float *x = vectors(70, 19, 0), *y = vectors(45, 19, 1), *xs, zero[38] = {0};
@@ -281,6 +290,50 @@ static void clip(void **state)
 	mem_free(xs);
 }
 
+/* A clip of one frame is a picture. Of clips of three frames, the score is the mean of the cosines of their frames, below 0 none. */
+static void clip_of_clips(void **state)
+{
+	enum { N = 20, F = 3, D = 19 };
+	float *x = vectors(70, D, 0), *y = vectors(45, D, 1), video[45 * D], *scattered;
+	double v, se, w, sum = 0, squares = 0;
+	int64_t order[45];
+
+	(void)state;
+	for (int i = 0; i < 45; i++)
+		for (int k = 0; k < D; k++)
+			video[i * D + k] = x[i * D + k] / (float)sqrt(product(x + i * D, x + i * D, D));
+	assert_int_equal(clip_score_of_clips(&v, &se, video, NULL, y, 45, D, NULL), 0);
+	near(v, golden_clip, 1e-6);
+	near(se, golden_clip_se, 1e-6);
+	scattered = scatter(order, video, 45, D);
+	assert_int_equal(clip_score_of_clips(&w, &se, scattered, order, y, 45, D, NULL), 0);
+	assert_memory_equal(&v, &w, sizeof v);
+	mem_free(scattered);
+
+	for (int i = 0; i < N; i++) {
+		const float *text = y + i * D;
+		double score = 0;
+
+		memset(video + i * D, 0, D * sizeof *video);
+		for (int f = 0; f < F; f++) {
+			const float *frame = x + (i * F + f) * D;
+			double length = sqrt(product(frame, frame, D));
+
+			score += 100 * product(frame, text, D) / length / sqrt(product(text, text, D)) / F;
+			for (int k = 0; k < D; k++)
+				video[i * D + k] += (float)(frame[k] / length / F);
+		}
+		score = score > 0 ? score : 0;
+		sum += score;
+		squares += score * score;
+	}
+	assert_int_equal(clip_score_of_clips(&v, &se, video, NULL, y, N, D, NULL), 0);
+	near(v, sum / N, 1e-5);
+	near(se, sqrt((squares / N - sum / N * sum / N) / (N - 1)), 1e-4);
+	mem_free(x);
+	mem_free(y);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +348,7 @@ int main(void)
 	    cmocka_unit_test(cmmd),
 	    cmocka_unit_test(vendi),
 	    cmocka_unit_test(clip),
+	    cmocka_unit_test(clip_of_clips),
 	};
 	int rc;
 

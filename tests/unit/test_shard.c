@@ -117,7 +117,7 @@ static void round_trip(void **state)
 		assert_string_equal(row.last_key, "d/00049");
 		s = shard_open(path, &e);
 		assert_non_null(s);
-		assert_true(shard_sniff(path));
+		assert_int_equal(shard_sniff(path, NULL), 1);
 		assert_int_equal(shard_count(s), 50);
 		for (int i = 49; i >= 0; i -= 3)
 			check_sample(s, i);

@@ -165,7 +165,12 @@ static void refused(void **state)
 	e = (struct err){0};
 	assert_int_equal(net_check(&c, &e), -1);
 	assert_non_null(strstr(e.msg, "clips of 3 frames"));
+	c = config("vdit-nano/1x4", 1 << 20, 16, 3);
+	e = (struct err){0};
+	assert_int_equal(net_check(&c, &e), -1);
+	assert_non_null(strstr(e.msg, "16777216 tokens is longer than 4194304"));
 	c = config("vdit-nano/1x4", 4, 8, 3);
+	e = (struct err){0};
 	assert_int_equal(net_check(&c, &e), 0);
 	c.out_channels = 6;
 	assert_int_equal(net_check(&c, &e), -1);

@@ -1,8 +1,8 @@
 /* Dense optical flow between two grey frames, without weights: Lucas and Kanade's least squares in windows, coarse to fine (Bouguet, "Pyramidal
  * implementation of the Lucas Kanade feature tracker", 2000). It serves to compare the movement of sets of clips and to warp one frame to
  * another. */
-#ifndef DDM_METRIC_FLOW_H
-#define DDM_METRIC_FLOW_H
+#ifndef DDM_DATA_FLOW_H
+#define DDM_DATA_FLOW_H
 
 #include "core/err.h"
 

@@ -1,5 +1,5 @@
 /* Computes dense optical flow between two frames, and warps a frame by a flow. */
-#include "metric/flow.h"
+#include "data/flow.h"
 
 #include <assert.h>
 #include <stdint.h>

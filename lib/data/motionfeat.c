@@ -1,5 +1,5 @@
 /* Computes the features of the movement in a clip. */
-#include "metric/motionfeat.h"
+#include "data/motionfeat.h"
 
 #include <assert.h>
 #include <math.h>
@@ -53,15 +53,21 @@ void motion_size(int *w, int *h, int width, int height)
 
 void motion_grey(float *out, int w, int h, const struct picture *p)
 {
+	int green = p->channels < 3 ? 0 : 1, blue = p->channels < 3 ? 0 : 2;
+
 	for (int v = 0; v < h; v++)
 		for (int u = 0; u < w; u++) {
 			int64_t y0 = (int64_t)v * p->height / h, y1 = (int64_t)(v + 1) * p->height / h;
 			int64_t x0 = (int64_t)u * p->width / w, x1 = (int64_t)(u + 1) * p->width / w, sum[3] = {0};
 
 			for (int64_t y = y0; y < y1; y++)
-				for (int64_t x = x0; x < x1; x++)
-					for (int c = 0; c < 3; c++)
-						sum[c] += p->pixels[(y * p->width + x) * 3 + c];
+				for (int64_t x = x0; x < x1; x++) {
+					const uint8_t *at = p->pixels + (y * p->width + x) * p->channels;
+
+					sum[0] += at[0];
+					sum[1] += at[green];
+					sum[2] += at[blue];
+				}
 			*out++ = (float)((.299 * (double)sum[0] + .587 * (double)sum[1] + .114 * (double)sum[2]) /
 			                 (255 * (double)((y1 - y0) * (x1 - x0))));
 		}
@@ -76,7 +82,7 @@ struct step {
 	double direction[DIRECTIONS];                    /* sums of |u| */
 };
 
-struct clip {
+struct movement {
 	int w, h, steps;
 	double scale;    /* of a flow to u */
 	float *flow;     /* (steps, 2, h, w) */
@@ -98,7 +104,7 @@ static void directions(double *out, double x, double y, double speed)
 	out[(k + 1) % DIRECTIONS] += speed * (turn - low);
 }
 
-static void step_velocities(struct step *s, const struct clip *c, const float *v)
+static void step_velocities(struct step *s, const struct movement *c, const float *v)
 {
 	int64_t n = (int64_t)c->w * c->h;
 	double count[CELLS] = {0};
@@ -127,7 +133,7 @@ static void step_velocities(struct step *s, const struct clip *c, const float *v
 }
 
 /* Divergence and rotation by central differences, without the border. */
-static void step_gradients(struct step *s, const struct clip *c, const float *v)
+static void step_gradients(struct step *s, const struct movement *c, const float *v)
 {
 	const float *vy = v + (int64_t)c->w * c->h;
 	double count[QUARTERS] = {0}, all = (double)(c->w - 2) * (c->h - 2);
@@ -151,7 +157,7 @@ static void step_gradients(struct step *s, const struct clip *c, const float *v)
 	}
 }
 
-static void step_residuals(struct step *s, const struct clip *c, const float *a, const float *b, const float *v)
+static void step_residuals(struct step *s, const struct movement *c, const float *a, const float *b, const float *v)
 {
 	double count[QUARTERS] = {0};
 
@@ -187,7 +193,7 @@ static double mean4(const double *v)
 	return (v[0] + v[1] + v[2] + v[3]) / QUARTERS;
 }
 
-static float *put_cells(float *out, const struct clip *c)
+static float *put_cells(float *out, const struct movement *c)
 {
 	double mean[4][CELLS] = {{0}};
 
@@ -213,7 +219,7 @@ static float *put_cells(float *out, const struct clip *c)
 }
 
 /* The order in time: a clip of fewer than three steps has empty parts, which give 0. */
-static float *put_parts(float *out, const struct clip *c)
+static float *put_parts(float *out, const struct movement *c)
 {
 	for (int p = 0; p < PARTS; p++) {
 		int from = p * c->steps / PARTS, to = (p + 1) * c->steps / PARTS;
@@ -232,7 +238,7 @@ static float *put_parts(float *out, const struct clip *c)
 	return out;
 }
 
-static float *put_quarters(float *out, const struct clip *c)
+static float *put_quarters(float *out, const struct movement *c)
 {
 	double mean[4][QUARTERS] = {{0}}, divergence = 0, rotation = 0, residual = 0, difference = 0;
 
@@ -260,7 +266,7 @@ static float *put_quarters(float *out, const struct clip *c)
 }
 
 /* How long movement goes on in one direction at a place, and to which side it turns. */
-static float *put_correlations(float *out, const struct clip *c)
+static float *put_correlations(float *out, const struct movement *c)
 {
 	int64_t n = (int64_t)c->w * c->h;
 	double square = c->scale * c->scale, turn = 0, turned = 0;
@@ -289,7 +295,7 @@ static float *put_correlations(float *out, const struct clip *c)
 	return out;
 }
 
-static float *put_directions(float *out, const struct clip *c)
+static float *put_directions(float *out, const struct movement *c)
 {
 	double sum[DIRECTIONS] = {0}, all = .03 * c->w * c->h * c->steps;
 
@@ -305,7 +311,7 @@ static float *put_directions(float *out, const struct clip *c)
 
 int motion_compute(float *out, struct flow *f, const float *grey, const int *at, int frames, int w, int h, struct err *e)
 {
-	struct clip c = {.w = w, .h = h, .steps = frames - 1, .scale = 32. / (w < h ? w : h)};
+	struct movement c = {.w = w, .h = h, .steps = frames - 1, .scale = 32. / (w < h ? w : h)};
 	int64_t n = (int64_t)w * h;
 	float *end = out + MOTION_DIMS;
 

@@ -152,8 +152,8 @@ const struct option ingest_options[] = {
      .when = {{USE_NEEDS, "--scene"}}, .stamp = STAMP_OTHERWISE},
     {"--crop", .type = OPTION_CHOICE, REQUEST(crop), .arg = "HOW", .choices = crops, .preset = "bars", .help = "cut black bars off videos", OF_CLIPS,
      .stamp = STAMP_ALWAYS, .key = "crop", .counts = makes_clips},
-    {"--sound", .type = OPTION_PARSED, REQUEST(sound), .arg = "RATE", .choices = sound_forms, .parse = parse_sound, .put = put_sound,
-     .help = "keep the sound of videos, as FLAC of RATE samples a second", .said = "mono, or RATE:stereo",
+    {"--sound", .type = OPTION_PARSED, REQUEST(sound), .arg = "RATE", .example = "16000", .choices = sound_forms, .parse = parse_sound,
+     .put = put_sound, .help = "keep the sound of videos, as FLAC of RATE samples a second", .said = "mono, or RATE:stereo",
      .when = {{USE_NEEDS, "--clips"}, {USE_INPUT, "a video"}}, .stamp = STAMP_ALWAYS, .key = "sound", .counts = makes_sound},
     OPTION_GROUP("Samples"),
     {"--classes", .type = OPTION_FLAG, REQUEST(classes), .help = "add .cls: the number of the first folder, or graph, in order", OPTION_ALWAYS,
@@ -209,9 +209,8 @@ int ingest_check(const struct ingest_request *r, struct err *e)
 
 	if (r->seed > (uint64_t)1 << 53)
 		return err_set(e, ERR_USAGE, "--seed is at most 2^53");
-	if (r->sound.rate && (seconds > SOUND_SECONDS_MOST || seconds * (double)r->sound.rate < 1))
-		return err_set(e, ERR_USAGE, "--sound: clips of %g seconds; they may last from one sample of sound to %d seconds", seconds,
-		               SOUND_SECONDS_MOST);
+	if (seconds > SOUND_SECONDS_MOST)
+		return err_set(e, ERR_USAGE, "--sound: clips of %g seconds; with sound they may last %d seconds", seconds, SOUND_SECONDS_MOST);
 	if ((r->scene.detector == SCENES_TRANSNET) != (r->transnet != NULL))
 		return err_set(e, ERR_USAGE, "%s",
 		               r->transnet ? "--transnet does nothing without --scene transnet"

@@ -50,7 +50,7 @@ int sound_fail(const struct err *e);
 /* The parent's side. */
 struct sounder;
 
-/* The samples of sound of a clip: those of its time, rounded to a whole number. */
+/* The samples of sound of a clip: those of its time, rounded to a whole number, but at least one. */
 int64_t sound_samples(const struct clip_options *o, double fps);
 
 /* Memory in bytes that the decoder of sound may use, for clips of n frames at `fps`. */

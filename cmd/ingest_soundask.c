@@ -27,7 +27,9 @@ struct sounder {
 
 int64_t sound_samples(const struct clip_options *o, double fps)
 {
-	return llround((double)o->frames / fps * (double)o->sound.rate);
+	int64_t n = llround((double)o->frames / fps * (double)o->sound.rate);
+
+	return n > 0 ? n : 1;
 }
 
 uint64_t sound_memory(const struct sound_options *o, int64_t frames, double fps)

@@ -244,6 +244,7 @@ struct clip_options {
 	int64_t stride;          /* targets from the beginning of a clip to that of the next */
 	struct scene_rule scene; /* detector SCENES_NONE: a video is one shot */
 	int crop;                /* 1: without black bars */
+	int grey;                /* 1: of one channel, the luma */
 	struct sound_options sound;
 	struct transnet *net; /* for the detector SCENES_TRANSNET; borrowed */
 };

@@ -137,23 +137,25 @@ static void fit_task(void *arg, int64_t i, int worker)
 	frame_fit(&f->p[i], &c->frames[i]->p, &c->frames[i]->f, c->x, c->y, c->width, c->height, f->source->options, &f->errors[i]);
 }
 
-/* planes = (n, 3, h, w) of the frames' pixels. */
-static uint8_t *planes_of(const struct picture *const *frames, int n)
+/* planes = (n, channels, h, w) of the frames' pixels. */
+static uint8_t *planes_of(const struct picture *const *frames, int n, int channels)
 {
 	size_t pixels = (size_t)frames[0]->width * frames[0]->height;
-	uint8_t *planes = mem_alloc((size_t)n * 3 * pixels), *to = planes;
+	uint8_t *planes = mem_alloc((size_t)n * (size_t)channels * pixels), *to = planes;
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n && channels == 1; i++, to += pixels)
+		picture_grey(to, frames[i]->pixels, (int64_t)pixels);
+	for (int i = 0; i < n && channels == 3; i++)
 		for (int k = 0; k < 3; k++)
 			for (size_t at = 0; at < pixels; at++)
 				*to++ = frames[i]->pixels[3 * at + k];
 	return planes;
 }
 
-static void array_add(struct item *it, const struct picture *const *frames, int n)
+static void array_add(struct item *it, const struct picture *const *frames, int n, int channels)
 {
-	int64_t shape[4] = {n, 3, frames[0]->height, frames[0]->width};
-	uint8_t *planes = planes_of(frames, n);
+	int64_t shape[4] = {n, channels, frames[0]->height, frames[0]->width};
+	uint8_t *planes = planes_of(frames, n, channels);
 	struct str bytes = {0};
 
 	it->hash = hash64(planes, (size_t)(shape[0] * shape[1] * shape[2] * shape[3])) ^ hash64(shape, sizeof shape);
@@ -201,7 +203,7 @@ int clip_make(struct item *it, const struct clip_source *s, struct clip *c, stru
 		for (int i = 0; i < s->beside.n; i++)
 			item_add(it, s->beside.m[i].ext, s->beside.m[i].data, s->beside.m[i].len);
 		caption_add(it, s, c);
-		array_add(it, frames, c->n);
+		array_add(it, frames, c->n, s->options->clip.grey ? 1 : 3);
 		sound_add(it, c);
 		rc = facts_add(it, s, c, &scores, e);
 	}

@@ -152,6 +152,8 @@ const struct option ingest_options[] = {
      .when = {{USE_NEEDS, "--scene"}}, .stamp = STAMP_OTHERWISE},
     {"--crop", .type = OPTION_CHOICE, REQUEST(crop), .arg = "HOW", .choices = crops, .preset = "bars", .help = "cut black bars off videos", OF_CLIPS,
      .stamp = STAMP_ALWAYS, .key = "crop", .counts = makes_clips},
+    {"--grey", .type = OPTION_FLAG, REQUEST(grey), .help = "make clips of one channel, the luma", OF_CLIPS, .stamp = STAMP_UNLESS_DEFAULT,
+     .key = "grey"},
     {"--sound", .type = OPTION_PARSED, REQUEST(sound), .arg = "RATE", .example = "16000", .choices = sound_forms, .parse = parse_sound,
      .put = put_sound, .help = "keep the sound of videos, as FLAC of RATE samples a second", .said = "mono, or RATE:stereo",
      .when = {{USE_NEEDS, "--clips"}, {USE_INPUT, "a video"}}, .stamp = STAMP_ALWAYS, .key = "sound", .counts = makes_sound},
@@ -230,7 +232,7 @@ struct work_options ingest_work(const struct ingest_request *r)
 	                             .max_pixels = r->max_pixels,
 	                             .classes = r->classes,
 	                             .scores = r->scores,
-	                             .clip = {r->clips, r->stride ? r->stride : r->clips, r->scene, r->crop, r->sound, NULL},
+	                             .clip = {r->clips, r->stride ? r->stride : r->clips, r->scene, r->crop, r->grey, r->sound, NULL},
 	                             .bare = r->bare};
 }
 
@@ -241,7 +243,7 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const char *transnet,
 	json_t *graphs = json_array();
 	int media = 0;
 
-	optionstamp_put(s, tables, r, "size resize fps frames scores clips stride scene crop sound max dedup shard");
+	optionstamp_put(s, tables, r, "size resize fps frames scores clips stride scene crop grey sound max dedup shard");
 	for (size_t i = 0; i < l->n; i++) {
 		const struct job *j = &l->v[i];
 

@@ -17,6 +17,7 @@ struct ingest_request {
 	struct scene_rule scene;
 	const char *transnet; /* weights for the detector SCENES_TRANSNET; else NULL */
 	int crop;             /* index into the choices of --crop */
+	int grey;             /* 1: clips of one channel */
 	struct sound_options sound;
 	int scores;
 	int64_t frames; /* most frames of a video or an instance of a graph; 0: all of a video, 30 of an instance */

@@ -52,7 +52,7 @@ static int grey_frame(struct picture *out, const struct clip *c, int i, struct e
 	if (clip_frame(&colour, c, i, 3, e))
 		return -1;
 	if (!picture_alloc(out, c->width, c->height, 1, e))
-		imagehash_grey(out->pixels, colour.pixels, (int64_t)c->width * c->height);
+		picture_grey(out->pixels, colour.pixels, (int64_t)c->width * c->height);
 	picture_release(&colour);
 	return out->pixels ? 0 : -1;
 }

@@ -188,9 +188,3 @@ int imagehash_of(uint64_t *hash, const struct picture *grey, enum imagehash_kind
 	picture_release(&small);
 	return 0;
 }
-
-void imagehash_grey(uint8_t *grey, const uint8_t *rgb, int64_t n)
-{
-	for (int64_t i = 0; i < n; i++)
-		grey[i] = (uint8_t)((rgb[3 * i] * 19595u + rgb[3 * i + 1] * 38470u + rgb[3 * i + 2] * 7471u + 0x8000) >> 16);
-}

@@ -22,12 +22,24 @@ void picture_release(struct picture *p)
 	*p = (struct picture){0};
 }
 
-/* One row of n pixels from `have` to `want` channels. The luma is Pillow's L24: 16-bit fixed point, rounded. */
+/* Pillow's L24: 16-bit fixed point, rounded. */
+static uint8_t luma(const uint8_t *rgb)
+{
+	return (uint8_t)((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
+}
+
+void picture_grey(uint8_t *grey, const uint8_t *rgb, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		grey[i] = luma(rgb + 3 * i);
+}
+
+/* One row of n pixels from `have` to `want` channels. */
 static void row_convert(uint8_t *dst, const uint8_t *src, size_t n, int have, int want)
 {
 	for (size_t i = 0; i < n; i++, src += have, dst += want) {
 		if (want == 1 && have >= 3) {
-			dst[0] = (src[0] * 19595u + src[1] * 38470u + src[2] * 7471u + 0x8000u) >> 16;
+			dst[0] = luma(src);
 		} else if (want == 1) {
 			dst[0] = src[0];
 		} else {

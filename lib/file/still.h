@@ -18,6 +18,9 @@ struct picture {
 int picture_alloc(struct picture *p, int width, int height, int channels, struct err *e);
 void picture_release(struct picture *p);
 
+/* grey (n): the luma of rgb (n, 3), as Pillow's convert("L"). */
+void picture_grey(uint8_t *grey, const uint8_t *rgb, int64_t n);
+
 struct still_limits {
 	int64_t max_pixels; /* width * height; 0: 2^28 */
 	size_t max_memory;  /* bytes that a decoder may use; 0: 1 GiB */

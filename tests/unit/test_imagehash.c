@@ -93,7 +93,7 @@ static void grey(void **state)
 	uint8_t got[6];
 
 	(void)state;
-	imagehash_grey(got, rgb, 6);
+	picture_grey(got, rgb, 6);
 	assert_memory_equal(got, want, sizeof want);
 }
 

@@ -23,12 +23,6 @@ static const struct program program = {
     .options = options,
 };
 
-static void say_bad(void *arg, const char *why)
-{
-	(void)arg;
-	cmd_warn("skipped: %s", why);
-}
-
 static void say_report(const struct caption_report *p)
 {
 	cmd_say("%s: %lld samples, %lld got a caption, %lld keep theirs, %lld have none", program.name, (long long)p->samples,
@@ -49,7 +43,7 @@ int main(int argc, char **argv)
 	request.spool = getenv("TMPDIR");
 	request.progress = &progress;
 	request.run = captioncommand_run;
-	request.bad = say_bad;
+	request.bad = cmd_skipped;
 	cmd_catch_signals();
 	if (!cmd_binary(request.out, "-o FILE.tar or a pipe", &e))
 		caption_make(&request, &report, &e);

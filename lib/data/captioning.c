@@ -2,7 +2,6 @@
 #include "data/captioning.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/mem.h"
 #include "core/str.h"
@@ -37,20 +36,6 @@ static int tell(const struct captioning *w, const char *what, struct err *e)
 static int is_asked(const struct captioning *w, const struct sample *x)
 {
 	return !w->r->missing || !sample_find(x, "txt");
-}
-
-static int members_write(struct tar_writer *tar, const struct sample *x, const char *but, struct err *e)
-{
-	int rc = 0;
-
-	for (int i = 0; i < x->n && !rc; i++) {
-		char *name = str_new("%s.%s", x->key, x->member[i].ext);
-
-		if (!but || strcmp(x->member[i].ext, but))
-			rc = tar_add(tar, name, x->member[i].data, x->member[i].len, e);
-		mem_free(name);
-	}
-	return rc;
 }
 
 /* The caption of a sample that is asked for; NULL or empty: none. */
@@ -109,7 +94,7 @@ int captioning_feed(struct captioning *w, struct outfile *to, struct err *e)
 	int rc = samples_rewind(w->samples, e) || tar_start(&tar, to, NULL, e) ? -1 : 1;
 
 	while (rc > 0 && (rc = samples_next(w->samples, &x, e)) > 0)
-		if (tell(w, "samples shown", e) || (is_asked(w, &x) && members_write(&tar, &x, NULL, e)))
+		if (tell(w, "samples shown", e) || (is_asked(w, &x) && sample_put(&tar, &x, e)))
 			rc = -1;
 	if (!rc)
 		rc = tar_finish(&tar, e);
@@ -117,26 +102,44 @@ int captioning_feed(struct captioning *w, struct outfile *to, struct err *e)
 	return rc ? -1 : 0;
 }
 
+/* Write a sample with this caption in place of its own. */
+static int captioned_put(struct captioning *w, const struct sample *x, const char *text, struct err *e)
+{
+	struct sample_member *m = mem_zalloc((size_t)x->n + 1, sizeof *m), caption = {"txt", text, strlen(text)};
+	struct sample out = *x;
+	int rc, n = 0, put = 0;
+
+	for (int i = 0; i < x->n; i++) {
+		int order = strcmp(x->member[i].ext, caption.ext);
+
+		if (order >= 0 && !put++)
+			m[n++] = caption;
+		if (order)
+			m[n++] = x->member[i];
+	}
+	if (!put)
+		m[n++] = caption;
+	out.member = m;
+	out.n = n;
+	rc = sample_put(&w->tar, &out, e);
+	mem_free(m);
+	return rc;
+}
+
 static int sample_write(struct captioning *w, const struct sample *x, struct err *e)
 {
 	struct caption_report *p = w->report;
 	const char *text = NULL;
-	int had = sample_find(x, "txt") != NULL;
-	char *name;
-	int rc;
 
 	if (is_asked(w, x) && caption_find(w, x, &text, e))
 		return samples_bad(w->samples, e);
 	p->samples++;
-	if (!text || !*text) {
-		*(had ? &p->kept : &p->without) += 1;
-		return members_write(&w->tar, x, NULL, e);
+	if (text && *text) {
+		p->captioned++;
+		return captioned_put(w, x, text, e);
 	}
-	p->captioned++;
-	name = str_new("%s.txt", x->key);
-	rc = members_write(&w->tar, x, "txt", e) || tar_add(&w->tar, name, text, strlen(text), e) ? -1 : 0;
-	mem_free(name);
-	return rc;
+	*(sample_find(x, "txt") ? &p->kept : &p->without) += 1;
+	return sample_put(&w->tar, x, e);
 }
 
 static int samples_write(struct captioning *w, struct err *e)
@@ -180,14 +183,6 @@ static int run(struct captioning *w, struct err *e)
 	return 0;
 }
 
-/* Whether the output is a file with content: a device has to be written each time. */
-static int is_file(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISREG(st.st_mode) && st.st_size;
-}
-
 static int make(struct captioning *w, struct err *e)
 {
 	const struct caption_request *r = w->r;
@@ -202,7 +197,7 @@ static int make(struct captioning *w, struct err *e)
 	there = standing_all(&r->out, 1, w->stamp, e);
 	if (there < 0)
 		return -1;
-	if (there && is_file(r->out)) {
+	if (there && standing_is_file(r->out)) {
 		w->report->there = 1;
 		return 0;
 	}

@@ -490,6 +490,7 @@ static void check_inflation(const struct net_def *def, const char *gate)
 	for (int32_t label = 0; label < (c.classes ? 4 : 1); label++)
 		assert_true(distance(&clip, .3f, label, &picture, .3f, label) < TOL);
 	rng_normal(weight(&clip, gate), (size_t)count(&clip, gate), 5, RNG_TEST, 0, 0);
+	mem_free(clip.path);
 	save(&clip, names[1]);
 	assert_true(distance(&clip, .3f, 0, &picture, .3f, 0) > 1e-2);
 	/* From clips to clips of any length, and back to pictures. */

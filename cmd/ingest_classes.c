@@ -12,6 +12,7 @@
 #include "data/entries.h"
 #include "file/fileio.h"
 #include "file/nametable.h"
+#include "file/remoteinput.h"
 #include "file/tarfile.h"
 
 #define LIST_MAX ((size_t)8 << 20) /* most bytes of classes.txt */
@@ -185,10 +186,14 @@ static int lists_load(json_t **all, const struct job_list *l, int tars, struct e
 {
 	for (size_t i = 0; i < l->nlists + (tars ? l->ntars : 0); i++) {
 		const char *path = i < l->nlists ? l->lists[i] : l->tars[i - l->nlists];
+		char *shown = remote_shown(path);
 		json_t *list;
+		int rc = i < l->nlists ? list_load(&list, path, e) : list_of_tar(&list, path, e);
 
-		if ((i < l->nlists ? list_load(&list, path, e) : list_of_tar(&list, path, e)) ||
-		    classnames_join(all, list, path, "--classes numbers them anew", e))
+		if (!rc)
+			rc = classnames_join(all, list, shown, "--classes numbers them anew", e);
+		mem_free(shown);
+		if (rc)
 			return -1;
 	}
 	return 0;

@@ -20,9 +20,9 @@ struct frame {
 	uint32_t packed, plain, sum;
 };
 
+/* One for each sample of each open shard, so it is small. */
 struct sample_at {
-	uint32_t frame, offset, bytes;
-	const char *key;
+	uint32_t frame, offset, bytes, key; /* key: its offset in `keys` */
 };
 
 enum { IDLE = 16 };
@@ -149,7 +149,7 @@ static int take_samples(struct shard *s, const uint8_t *p, size_t len, struct er
 
 		if (len < 16 || shard_get32(p + 12) > len - 16)
 			return damaged(s, s->packed, "the index is cut short", e);
-		*a = (struct sample_at){shard_get32(p), shard_get32(p + 4), shard_get32(p + 8), key};
+		*a = (struct sample_at){shard_get32(p), shard_get32(p + 4), shard_get32(p + 8), (uint32_t)(key - s->keys)};
 		n = shard_get32(p + 12);
 		if (a->frame >= s->frames || (uint64_t)a->offset + a->bytes > s->frame[a->frame].plain || !n || memchr(p + 16, 0, n))
 			return damaged(s, s->packed, "the index places a sample outside the file", e);
@@ -158,7 +158,10 @@ static int take_samples(struct shard *s, const uint8_t *p, size_t len, struct er
 		p += 16 + n;
 		len -= 16 + n;
 	}
-	return len ? damaged(s, s->packed, "the index is too long", e) : 0;
+	if (len)
+		return damaged(s, s->packed, "the index is too long", e);
+	s->keys = mem_resize(s->keys, (size_t)(key - s->keys) + 1, 1);
+	return 0;
 }
 
 static ZSTD_DCtx *borrow(struct shard *s)
@@ -308,7 +311,7 @@ int64_t shard_count(const struct shard *s)
 
 const char *shard_key(const struct shard *s, int64_t i)
 {
-	return s->sample[i].key;
+	return s->keys + s->sample[i].key;
 }
 
 /* A frame may hold several samples, so the place in it counts too. */
@@ -353,6 +356,7 @@ static int count_members(const uint8_t *tar, size_t len, const char *where, stru
 static int split(struct shard *s, int64_t i, const uint8_t *tar, struct shard_sample *out, struct err *e)
 {
 	const struct sample_at *a = s->sample + i;
+	const char *key = shard_key(s, i);
 	uint64_t where = s->frame[a->frame].offset;
 	int n = count_members(tar, a->bytes, s->path, e), k = 0, rc = 0;
 	size_t head = ((size_t)(n > 0 ? n : 0) * (sizeof(struct shard_member) + 64) + 63) & ~(size_t)63, pos = 0, at = head;
@@ -371,15 +375,15 @@ static int split(struct shard *s, int64_t i, const uint8_t *tar, struct shard_sa
 		char *ext = (char *)(member + n) + 64 * k;
 		size_t key_len;
 
-		if (tar_key(m.name, &key_len, ext) || key_len != strlen(a->key) || memcmp(m.name, a->key, key_len))
+		if (tar_key(m.name, &key_len, ext) || key_len != strlen(key) || memcmp(m.name, key, key_len))
 			rc = err_set(e, ERR_DATA, "%s: at byte %llu: member '%s' where the index has key '%s'", s->path, (unsigned long long)where,
-			             m.name, a->key);
+			             m.name, key);
 		memcpy(mem + at, m.data, m.size);
 		member[k] = (struct shard_member){ext, mem + at, m.size};
 		at += (m.size + 15) & ~(size_t)15;
 	}
 	str_release(&name);
-	*out = (struct shard_sample){a->key, n, member, mem};
+	*out = (struct shard_sample){key, n, member, mem};
 	if (rc)
 		shard_sample_release(out);
 	return rc;

@@ -21,7 +21,6 @@ extern const char *const imagehash_names[];
  * text. ERR_NOMEM. */
 int imagehash_of(uint64_t *hash, const struct picture *grey, enum imagehash_kind kind, struct err *e);
 
-
 /* The unnormalised discrete cosine transform of type II: out[k] = 2 sum of x[i] cos(pi k (2 i + 1) / 64), in place, with the bits of
  * scipy.fftpack.dct. */
 void imagehash_dct(double x[32]);

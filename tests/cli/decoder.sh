@@ -153,7 +153,8 @@ check_same "no file appeared" "$tap_dir/before" "$tap_dir/after"
 
 # File names that FFmpeg would take for a sequence, a protocol or a device are plain names.
 check_exit 66 "an image sequence" ddm-ingest -o out.tar 'secret%03d.bmp'
-check_exit 66 "a protocol" ddm-ingest -o out.tar 'http://127.0.0.1:9/x.mp4'
+check_exit 66 "a protocol" ddm-ingest -o out.tar 'rtmp://127.0.0.1:9/x.mp4'
+check_exit 69 "a tar on a server, which FFmpeg does not see" env DDM_HTTP_TRIES=1 ddm-ingest -o out.tar 'http://127.0.0.1:9/x.mp4'
 check_exit 66 "a protocol of files" ddm-ingest -o out.tar "concat:$here/secret.y4m"
 check_exit 66 "a local protocol" ddm-ingest -o out.tar "file://$here/secret.y4m"
 check_exit 65 "a device" ddm-ingest -o out.tar /dev/zero

@@ -18,6 +18,16 @@ for scene in cuts content: content:0 content:1e9 none:3 adaptive:x; do
 	check_err "says what is possible" 'scene "'$scene'": content, content:T, adaptive, adaptive:T or none'
 done
 check_exit 2 "--crop" ddm-ingest --clips 4 --fps 4 --crop some -o x.tar v.y4m
+check_exit 2 "--grey is of clips" ddm-ingest --grey -o x.tar v.y4m
+colour='lavfi@c:color=size=16x16:rate=4,format=rgb24,geq=r=X*10:g=Y*9:b=200-N*40'
+for how in "" --grey; do
+	check "a graph in colours, ${how:-as it is}" ddm-ingest --clips 3 --fps 4 $how -o "c$how.tar" "$colour"
+	tar xOf "c$how.tar" "$(tar tf "c$how.tar" | grep npy)" | tail -c +129 | od -An -v -tu1 -w1 | tr -d ' ' >"numbers$how"
+done
+check_out "its shape" "(3, 1, 16, 16)" sh -c "tar xOf c--grey.tar \$(tar tf c--grey.tar | grep npy) | head -c 128 | grep -ao '(3.*16)'"
+awk '{ v[NR - 1] = $1 } END { for (f = 0; f < 3; f++) for (i = 0; i < 256; i++) { at = f * 768 + i
+	print int((v[at] * 19595 + v[at + 256] * 38470 + v[at + 512] * 7471 + 32768) / 65536) } }' numbers >want
+check_same "the luma of each pixel" numbers--grey want
 check_exit 2 "--scores is of pictures" ddm-ingest --clips 4 --fps 4 --scores -o x.tar v.y4m
 
 # grey NAME RATE LEVEL...: a video of 16 x 16 pixels, one frame for each level.

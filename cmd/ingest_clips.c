@@ -148,9 +148,11 @@ static int jump_passed(struct clipper *c, uint64_t index)
 
 	while (n < c->njumps && (uint64_t)c->jumps[n] <= index)
 		n++;
+	if (!n)
+		return 0;
 	c->njumps -= n;
 	memmove(c->jumps, c->jumps + n, sizeof *c->jumps * (size_t)c->njumps);
-	return n > 0;
+	return 1;
 }
 
 /* Find the bars of a frame, in its luma if it has planes. */

@@ -204,3 +204,23 @@ struct tensor *channels_first(struct tape *t, struct tensor *x)
 
 	return op_copy(t, op_permute(t, x, order));
 }
+
+struct tensor *patches_last(struct tape *t, struct tensor *x, int64_t p)
+{
+	int64_t b = x->shape[0], c = x->shape[1], n = x->shape[2] / p, split[6] = {b, c, n, p, n, p}, folded[4] = {b, n, n, p * p * c};
+	static const int order[6] = {0, 2, 4, 3, 5, 1};
+
+	if (p == 1)
+		return channels_last(t, x);
+	return op_reshape(t, op_copy(t, op_permute(t, op_reshape(t, x, 6, split), order)), 4, folded);
+}
+
+struct tensor *patches_first(struct tape *t, struct tensor *x, int64_t p)
+{
+	int64_t b = x->shape[0], n = x->shape[1], c = x->shape[3] / (p * p), split[6] = {b, n, n, p, p, c}, whole[4] = {b, c, n * p, n * p};
+	static const int order[6] = {0, 5, 1, 3, 2, 4};
+
+	if (p == 1)
+		return channels_first(t, x);
+	return op_reshape(t, op_copy(t, op_permute(t, op_reshape(t, x, 6, split), order)), 4, whole);
+}

@@ -87,5 +87,8 @@ struct tensor *layer_conv1(const struct layers *l, struct tensor *x, const char 
 struct tensor *layer_conv_next(const struct layers *l, int *at, struct tensor *x, int64_t out, int64_t stride, int bias, int act);
 struct tensor *channels_last(struct tape *t, struct tensor *x);  /* (B, C, H, W) to (B, H, W, C) */
 struct tensor *channels_first(struct tape *t, struct tensor *x); /* (B, H, W, C) to (B, C, H, W), contiguous */
+/* The same with patches of p x p pixels as pixels: (B, C, S, S) to (B, S / p, S / p, p p C), each (row, column, channel), and back. */
+struct tensor *patches_last(struct tape *t, struct tensor *x, int64_t p);
+struct tensor *patches_first(struct tape *t, struct tensor *x, int64_t p);
 
 #endif

@@ -230,23 +230,6 @@ static struct tensor *middle(const struct unet *u, struct tensor *x)
 	return layer(u, &b, x, 1, last, 0);
 }
 
-/* Patches of p x p pixels: (B, C, S, S) to (B, S / p, S / p, p p C), and back. */
-static struct tensor *fold(struct tape *t, struct tensor *x, int64_t p)
-{
-	int64_t b = x->shape[0], c = x->shape[1], n = x->shape[2] / p, split[6] = {b, c, n, p, n, p}, folded[4] = {b, n, n, p * p * c};
-	static const int order[6] = {0, 2, 4, 3, 5, 1};
-
-	return op_reshape(t, op_copy(t, op_permute(t, op_reshape(t, x, 6, split), order)), 4, folded);
-}
-
-static struct tensor *unfold(struct tape *t, struct tensor *x, int64_t p)
-{
-	int64_t b = x->shape[0], n = x->shape[1], c = x->shape[3] / (p * p), split[6] = {b, n, n, p, p, c}, whole[4] = {b, c, n * p, n * p};
-	static const int order[6] = {0, 5, 1, 3, 2, 4};
-
-	return op_reshape(t, op_copy(t, op_permute(t, op_reshape(t, x, 6, split), order)), 4, whole);
-}
-
 /* Of a clip, all frames are the channels of one picture. */
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
@@ -259,8 +242,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 
 	u.time = embed(&u, in);
 	x = c->frames ? op_reshape(t, in->x, 4, picture) : in->x;
-	x = push(&u, conv(&u.l, patch > 1 ? fold(t, x, patch) : channels_last(t, x), "conv_in",
-	                  (struct conv){.out = u.c->width[0], .kh = 3, .pad = around}));
+	x = push(&u, conv(&u.l, patches_last(t, x, patch), "conv_in", (struct conv){.out = u.c->width[0], .kh = 3, .pad = around}));
 	for (int i = 0; i < levels; i++)
 		x = down(&u, x, i);
 	x = middle(&u, x);
@@ -268,7 +250,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 		x = up(&u, x, i);
 	x = layer_groupnorm(&u.l, x, "conv_norm_out", u.c->groups, u.c->eps, SILU);
 	x = layer_conv(&u.l, x, "conv_out", &(struct conv){.out = out, .kh = 3, .pad = around});
-	x = patch > 1 ? unfold(t, x, patch) : channels_first(t, x);
+	x = patches_first(t, x, patch);
 	return c->frames ? op_reshape(t, x, 5, clip) : x;
 }
 

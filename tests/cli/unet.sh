@@ -12,8 +12,15 @@ tar xzf "$SRC/tests/golden/eval-c.tar.gz" -C pics/b
 ddm-cluster -q -k 2 -o a.tsv pics || exit 1
 ddm-shard -q -a a.tsv -o s pics || exit 1
 
-check_exit 2 "a patch size" $run $few --patch 2 --cluster 0 -o m s
-check_err "is none of its options" 'a unet network takes no patch: its preset sets widths, layers,'
+check_exit 2 "a width" $run $few --hidden 64 --cluster 0 -o m s
+check_err "is none of its options" 'a unet network takes no hidden: its preset sets widths, layers,'
+check_exit 2 "patches that cannot be halved" $run $few --patch 8 --cluster 0 -o m s
+check_err "are named" '16 is not a multiple of 32, with its patches'
+check "patches of 2 x 2" $run $few --patch 2 --cluster 0 -o p/expert_0 s
+check_grep "in its configuration" '"patch_size": 2' p/expert_0/config.json
+check "are sampled" ddm-sample -q -n 2 --steps 2 --route expert:0 -o p.tar p
+check "and take fewer operations" sh -c "[ \$(ddm-train $few --patch 2 --cluster 0 --plan -o q s | awk '/^gflop/ { print int(\$2 * 1000) }') -lt \$(ddm-train $few --cluster 0 --plan -o q s | awk '/^gflop/ { print int(\$2 * 300) }') ]"
+rm -r p
 check_exit 2 "a size that cannot be halved" $run --model unet-nano --size 18 --batch 4 --steps 4 --cluster 0 -o m s
 check_err "is named" '18 is not a multiple of 4'
 check_exit 2 "an unknown one" $run --model unet-nan --steps 4 --cluster 0 -o m s

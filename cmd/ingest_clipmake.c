@@ -53,7 +53,7 @@ static json_t *seconds(double v)
 	return json_real(nearbyint(v * 1e6) / 1e6);
 }
 
-static int facts_add(struct item *it, const struct clip_source *s, const struct clip *c, const struct clip_scores *scores, struct err *e)
+static int facts_add(struct item *it, const struct clip_source *s, const struct shot_clip *c, const struct clip_scores *scores, struct err *e)
 {
 	const struct job *j = s->job;
 	double end = c->start + c->n / s->options->fps;
@@ -81,7 +81,7 @@ static int facts_add(struct item *it, const struct clip_source *s, const struct 
 }
 
 /* The caption: the subtitles that are shown during the clip, or else that of the file beside the video. */
-static void caption_add(struct item *it, const struct clip_source *s, const struct clip *c)
+static void caption_add(struct item *it, const struct clip_source *s, const struct shot_clip *c)
 {
 	struct str text = {0};
 
@@ -97,7 +97,7 @@ static void caption_add(struct item *it, const struct clip_source *s, const stru
 }
 
 /* The clip begins with the first of its targets, not with the frame that is shown then, which can be older. */
-int clip_listen(const struct clip_source *s, struct clip *c, struct err *e)
+int clip_listen(const struct clip_source *s, struct shot_clip *c, struct err *e)
 {
 	double rate = (double)s->options->clip.sound.rate, begin = (double)c->frames[0]->f.start * 1e-9 + c->start;
 	int rc = 0;
@@ -111,7 +111,7 @@ int clip_listen(const struct clip_source *s, struct clip *c, struct err *e)
 }
 
 /* Move the sound into the sample. */
-static void sound_add(struct item *it, struct clip *c)
+static void sound_add(struct item *it, struct shot_clip *c)
 {
 	if (c->flac)
 		item_own(it, "flac", c->flac, c->flac_bytes);
@@ -121,7 +121,7 @@ static void sound_add(struct item *it, struct clip *c)
 /* The frames of a clip after cropping and resizing. */
 struct fitted {
 	const struct clip_source *source;
-	const struct clip *clip;
+	const struct shot_clip *clip;
 	struct picture *p; /* (n); empty where the frame is the one before it */
 	struct err *errors;
 };
@@ -129,7 +129,7 @@ struct fitted {
 static void fit_task(void *arg, int64_t i, int worker)
 {
 	struct fitted *f = arg;
-	const struct clip *c = f->clip;
+	const struct shot_clip *c = f->clip;
 
 	(void)worker;
 	if (!c->bars.width || (i && c->frames[i] == c->frames[i - 1]))
@@ -165,7 +165,7 @@ static void array_add(struct item *it, const struct picture *const *frames, int 
 	str_release(&bytes);
 }
 
-static char *clip_key(const struct clip_source *s, const struct clip *c)
+static char *clip_key(const struct clip_source *s, const struct shot_clip *c)
 {
 	struct str key = {0};
 
@@ -177,7 +177,7 @@ static char *clip_key(const struct clip_source *s, const struct clip *c)
 	return key.p;
 }
 
-int clip_make(struct item *it, const struct clip_source *s, struct clip *c, struct err *e)
+int clip_make(struct item *it, const struct clip_source *s, struct shot_clip *c, struct err *e)
 {
 	struct fitted f = {.source = s, .clip = c};
 	const struct picture **frames = mem_zalloc((size_t)c->n, sizeof *frames);

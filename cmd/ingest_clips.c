@@ -20,7 +20,7 @@ struct clipper {
 	int ended;        /* no more frames come */
 	struct err error; /* with which the decoder ended */
 
-	struct clip run;      /* frames of the shot that are placed and not yet part of a complete clip */
+	struct shot_clip run; /* frames of the shot that are placed and not yet part of a complete clip */
 	int64_t fresh;        /* targets of the run that are in no clip */
 	uint64_t next_target; /* of the run; targets before `from` are left out, as --stride says */
 	uint64_t from;
@@ -30,7 +30,7 @@ struct clipper {
 	int64_t shots, shot_targets, shot_clips;
 	uint64_t last_first; /* index of the first frame of the last clip, plus 1 */
 
-	struct clip making, ready; /* a clip that is made in the background; one that is complete */
+	struct shot_clip making, ready; /* a clip that is made in the background; one that is complete */
 	struct ahead ahead;
 	int is_making;
 	struct item item;
@@ -51,7 +51,7 @@ static void frame_drop(struct clip_frame *f)
 	mem_free(f);
 }
 
-static void clip_clear(struct clip *c)
+static void clip_clear(struct shot_clip *c)
 {
 	for (int i = 0; i < c->n; i++)
 		frame_drop(c->frames[i]);
@@ -195,10 +195,11 @@ static int clip_complete(struct clipper *c)
 	int left = o->stride < o->frames ? (int)(o->frames - o->stride) : 0;
 	uint64_t first = c->run.frames[0]->f.index;
 	int is_new = first + 1 != c->last_first;
-	struct clip *to = &c->ready;
+	struct shot_clip *to = &c->ready;
 
 	if (is_new) {
-		*to = (struct clip){.frames = to->frames, .n = c->run.n, .item = c->run.item, .target = c->from, .shot = c->shots, .bars = c->bars};
+		*to = (struct shot_clip){
+		    .frames = to->frames, .n = c->run.n, .item = c->run.item, .target = c->from, .shot = c->shots, .bars = c->bars};
 		to->start = (double)c->origin * 1e-9 + (double)c->from / c->source.options->fps;
 		memcpy(to->frames, c->run.frames, sizeof *to->frames * (size_t)to->n);
 		for (int i = 0; i < to->n; i++)
@@ -381,7 +382,7 @@ static void make(void *arg)
 /* Start to make the clip that is ready. Its frames are not changed while it is made. */
 static void making_start(struct clipper *c)
 {
-	struct clip swap = c->making;
+	struct shot_clip swap = c->making;
 
 	c->making = c->ready;
 	c->ready = swap;

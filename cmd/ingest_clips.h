@@ -16,7 +16,7 @@ struct clip_frame {
 };
 
 /* F frames that are to become a sample. */
-struct clip {
+struct shot_clip {
 	struct clip_frame **frames; /* (n), a reference to each; the same one again where a frame is shown at several targets */
 	int n;
 	uint64_t item;         /* the instance of the graph; 0 of a file */
@@ -48,9 +48,9 @@ void clip_source_release(struct clip_source *s);
 
 /* With --sound, ask for the sound of a clip's time. Runs in the thread that opened the source: the kernel ends a decoder with the thread that started
  * it. */
-int clip_listen(const struct clip_source *s, struct clip *c, struct err *e);
+int clip_listen(const struct clip_source *s, struct shot_clip *c, struct err *e);
 
 /* Crop, resize and score the frames of a clip, and make its sample, which takes over the sound. Runs in a thread of its own. */
-int clip_make(struct item *it, const struct clip_source *s, struct clip *c, struct err *e);
+int clip_make(struct item *it, const struct clip_source *s, struct shot_clip *c, struct err *e);
 
 #endif

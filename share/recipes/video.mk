@@ -25,9 +25,9 @@ DATA = '$(DISC)' '$(BAR)' '$(ZOOM)'
 INGEST_FLAGS = --grey --seeds $(if $(DEMO_TINY),40,400)
 endif
 
-# A U-Net that sees all frames as channels, on patches of 2 x 2, learns clips of this length with the fewest operations. The 96 numbers of a patch of
-# colours are more than its width, so it predicts the clean clip of these; of the 32 of grey ones, the velocity.
-NET = --model unet-nano --patch 2
+# A U-Net that sees all frames as channels learns clips of this length with the fewest operations. Its 32 channels carry the noise of 8 grey frames, but
+# not that of 8 frames in colour, for which it predicts the clean clip.
+NET = --model unet-nano
 PREDICT = $(if $(filter --grey,$(INGEST_FLAGS)),velocity,x0)
 ROUTER_NET = --model dit-nano/8 --hidden 64 --depth 2
 POLICIES = top-1 full
@@ -41,9 +41,9 @@ N = 24
 STEPS = 4
 else
 # Clips that each arm trains on.
-IMAGES = 72000
-BATCH = 16
-EXPERT_BATCH = 8
+IMAGES = 24000
+BATCH = 12
+EXPERT_BATCH = 4
 TRAIN_FLAGS = --predict $(PREDICT)
 ROUTER_BATCH = 64
 ROUTER_FLAGS = --steps 200

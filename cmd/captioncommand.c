@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,9 +13,8 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "core/thread.h"
+#include "file/command.h"
 #include "text/captionlines.h"
-
-extern char **environ;
 
 struct running {
 	pid_t pid;    /* also the number of its process group */
@@ -34,9 +32,6 @@ static void stop(const struct running *c)
 
 static int start(struct running *c, const char *command, struct err *e)
 {
-	char *argv[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)command, NULL};
-	posix_spawn_file_actions_t fa;
-	posix_spawnattr_t group;
 	int in[2], out[2], rc;
 
 	if (pipe2(in, O_CLOEXEC))
@@ -47,17 +42,7 @@ static int start(struct running *c, const char *command, struct err *e)
 		close(in[1]);
 		return rc;
 	}
-	rc = posix_spawn_file_actions_init(&fa);
-	if (!rc)
-		rc = posix_spawn_file_actions_adddup2(&fa, in[0], STDIN_FILENO);
-	if (!rc)
-		rc = posix_spawn_file_actions_adddup2(&fa, out[1], STDOUT_FILENO);
-	posix_spawnattr_init(&group);
-	posix_spawnattr_setflags(&group, POSIX_SPAWN_SETPGROUP); /* number 0: a new one */
-	if (!rc)
-		rc = posix_spawn(&c->pid, "/bin/sh", &fa, &group, argv, environ);
-	posix_spawnattr_destroy(&group);
-	posix_spawn_file_actions_destroy(&fa);
+	rc = command_spawn(&c->pid, command, in[0], out[1]);
 	close(in[0]);
 	close(out[1]);
 	c->to = in[1];

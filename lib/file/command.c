@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,14 +34,15 @@ static int set_signals(posix_spawnattr_t *attr)
 	sigemptyset(&defaults);
 	sigaddset(&defaults, SIGPIPE);
 	sigaddset(&defaults, SIGXFSZ);
-	if (posix_spawnattr_setsigmask(attr, &none) || posix_spawnattr_setsigdefault(attr, &defaults) || posix_spawnattr_setpgroup(attr, 0))
-		return -1;
+	posix_spawnattr_setsigmask(attr, &none); /* these three only store: they cannot fail */
+	posix_spawnattr_setsigdefault(attr, &defaults);
+	posix_spawnattr_setpgroup(attr, 0);
 	return posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 }
 
-static int start(struct command *c, int out, struct err *e)
+int command_spawn(pid_t *pid, const char *text, int in, int out)
 {
-	char sh[] = "sh", option[] = "-c", *argv[] = {sh, option, c->path + 5, NULL};
+	char *argv[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)text, NULL};
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
 	int rc;
@@ -49,17 +51,15 @@ static int start(struct command *c, int out, struct err *e)
 	posix_spawnattr_init(&attr);
 	rc = set_signals(&attr);
 	if (!rc)
-		rc = posix_spawn_file_actions_addopen(&fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+		rc = in < 0 ? posix_spawn_file_actions_addopen(&fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+		            : posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO);
 	if (!rc)
 		rc = posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
 	if (!rc)
-		rc = posix_spawn(&c->pid, "/bin/sh", &fa, &attr, argv, environ);
+		rc = posix_spawn(pid, "/bin/sh", &fa, &attr, argv, environ);
 	posix_spawn_file_actions_destroy(&fa);
 	posix_spawnattr_destroy(&attr);
-	if (!rc)
-		return 0;
-	c->pid = 0;
-	return err_set(e, ERR_UNAVAILABLE, "%s: cannot be started: %s", c->path, strerror(rc));
+	return rc;
 }
 
 struct command *command_open(const char *path, struct err *e)
@@ -75,10 +75,12 @@ struct command *command_open(const char *path, struct err *e)
 		return NULL;
 	}
 	c->fd = ends[0];
-	rc = start(c, ends[1], e);
+	rc = command_spawn(&c->pid, c->path + 5, -1, ends[1]);
 	close(ends[1]);
 	if (!rc)
 		return c;
+	c->pid = 0;
+	err_set(e, ERR_UNAVAILABLE, "%s: cannot be started: %s", path, strerror(rc));
 	command_close(c);
 	return NULL;
 }

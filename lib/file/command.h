@@ -3,8 +3,13 @@
 #define DDM_FILE_COMMAND_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "core/err.h"
+
+/* Start "/bin/sh -c TEXT" in a process group of its own, whose number becomes *pid. It reads from the descriptor `in` (-1: nothing) and writes to
+ * `out`; signals have their defaults. Returns 0, or an errno. */
+int command_spawn(pid_t *pid, const char *text, int in, int out);
 
 struct command;
 

@@ -190,19 +190,19 @@ static int fetch_on(struct httpfile *f, struct httplane *l, int goes_on, uint8_t
 
 static int fetch(struct httpfile *f, void *p, size_t n, int64_t at, size_t *got, struct err *e)
 {
-	int goes_on, follows, rc;
+	int goes_on, in_order, rc;
 	struct httplane *l = httplane_borrow(f, at, &goes_on, e);
 
 	*got = 0;
 	if (!l)
 		return err_prefix(e, "%s", f->shown);
 	pthread_mutex_lock(&f->lock);
-	follows = f->next == at && f->first.status;
+	in_order = f->next == at;
 	pthread_mutex_unlock(&f->lock);
-	if (!goes_on && f->no_ranges && at && f->next != at)
+	if (!goes_on && f->no_ranges && at && !in_order)
 		rc = err_set(e, ERR_DATA, "%s: the server does not send ranges of a file, and this one is not read in order", f->shown);
 	else
-		rc = fetch_on(f, l, goes_on, p, n, at, follows, got, e);
+		rc = fetch_on(f, l, goes_on, p, n, at, in_order && f->first.status, got, e);
 	pthread_mutex_lock(&f->lock);
 	f->next = at + (int64_t)*got;
 	pthread_mutex_unlock(&f->lock);

@@ -8,7 +8,7 @@
 #include "core/str.h"
 #include "file/weightfile.h"
 
-enum { RELU = UNARY_RELU + 1, CELLS = 3, BLOCKS = 2, WIDTH = 16 /* of the first cell */, DILATIONS = 4, TAPS_IN_TIME = 3 };
+enum { RELU = UNARY_RELU + 1, CELLS = 3, WIDTH = 16 /* of the first cell */, DILATIONS = 4, TAPS_IN_TIME = 3 };
 enum { BINS = 512, WINDOW = 101, SIMILAR = 128, HIDDEN = 1024, T = TRANSNET_FRAMES };
 
 static const double norm_eps = 1e-3;

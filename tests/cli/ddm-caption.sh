@@ -55,6 +55,8 @@ check_out "is a tar as others" "$(ddm-info --json named.tar | jq -c '[.samples, 
 	sh -c 'ddm-info --json seen.tar | jq -c "[.samples, .members.png, .members.json]"'
 check "which our programs read" ddm-info --check seen.tar
 check "one that writes while it reads" ddm-caption -q --command 'tar tvf - --to-stdout >/dev/null; yes x | head -n '$n -o late.tar in
+! grep -i 'broken pipe' "$ERR" >/dev/null
+tap_result $? "and whose broken pipe ends it without a message" "$(cat "$ERR")"
 check "the columns of its samples" ddm-caption -q --command "ddm-select -q --table --columns title 'has(key)' - | tail -n +3 | grep -v '^#' | cut -f2" -o table.tar in
 check_out "one of our programs as the command" "$(keys | head -1) picture 0" sh -c 'tar xf table.tar && echo "$0 $(cat $0.txt)"' "$(keys | head -1)"
 check "--missing" ddm-caption --missing --command "$names" -o missing.tar in

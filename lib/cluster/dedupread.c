@@ -238,23 +238,21 @@ static int read_assignment(struct deduping *w, struct err *e)
 /* Add the keys of the held-out part, if `dir` is a SHARDS folder that has one. */
 static int read_heldout(struct keyset *held, const char *dir, const struct samples_options *o, struct err *e)
 {
-	char *path = path_join(dir, "MANIFEST.tsv");
 	struct samples_options part = *o;
 	struct manifest m = {0};
 	struct samples *s;
 	struct sample x;
-	int any = 0, rc = 0;
+	int any = 0, rc = samples_is_shards(dir, e);
 
 	part.part = SAMPLES_HOLDOUT;
 	part.bad = NULL;
 	part.skip_bad = 1;
-	if (path_exists(path)) {
+	if (rc > 0) {
 		rc = manifest_load(&m, dir, e);
 		for (int64_t i = 0; i < m.n && !rc; i++)
 			any |= m.rows[i].holdout;
 		manifest_release(&m);
 	}
-	mem_free(path);
 	if (rc || !any)
 		return rc;
 	s = samples_open(&dir, 1, &part, e);
@@ -271,8 +269,7 @@ static int read_shards(struct deduping *w, struct err *e)
 	int rc = 0;
 
 	for (int i = 0; i < w->r->nsources && !rc; i++)
-		if (strcmp(w->r->sources[i], "-"))
-			rc = read_heldout(&held, w->r->sources[i], samples_settings(w->samples), e);
+		rc = read_heldout(&held, w->r->sources[i], samples_settings(w->samples), e);
 	if (!rc && held.n && w->r->holdout >= 0)
 		rc = err_set(e, ERR_USAGE, "--holdout: the shards say what is held out; leave out this option");
 	for (int64_t i = 0; i < w->n && !rc && held.n; i++)

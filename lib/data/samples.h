@@ -65,6 +65,8 @@ struct samples;
 
 /* 1 if a source should be read only once: standard input, or the output of a command, which another pass would run again. */
 int samples_is_stream(const char *source);
+/* 1 if a source is a SHARDS folder, also on a server; 0 if it is anything else, or missing; -1 and *e if a server gives no answer. */
+int samples_is_shards(const char *source, struct err *e);
 
 /* Open the operands of a program. *o is copied. NULL and ERR_NOINPUT if a source is missing; "-" more than once is ERR_USAGE. Caller closes with
  * samples_close. */

@@ -69,15 +69,6 @@ static int open_manifest(struct samples *s, const char *dir, const char *prefix,
 	return 0;
 }
 
-static int has_manifest(const char *dir)
-{
-	char *path = path_join(dir, "MANIFEST.tsv");
-	int there = path_exists(path);
-
-	mem_free(path);
-	return there;
-}
-
 /* SHARDS, SHARDS/cluster-3, SHARDS/holdout, SHARDS/holdout/cluster-3: 1 when `dir` was one of them. */
 static int open_shards(struct samples *s, const char *dir, struct err *e)
 {
@@ -97,7 +88,7 @@ static int open_shards(struct samples *s, const char *dir, struct err *e)
 			return 0;
 		prefix = *rest ? str_new("%s/", rest + 1) : mem_strdup("");
 		*rest = 0;
-		rc = has_manifest(full) && (!*prefix || !strncmp(prefix, "cluster-", 8) || !strncmp(prefix, "holdout/", 8));
+		rc = samples_is_shards(full, e) && (!*prefix || !strncmp(prefix, "cluster-", 8) || !strncmp(prefix, "holdout/", 8));
 		if (rc && open_manifest(s, full, prefix, e))
 			rc = -1;
 		mem_free(prefix);
@@ -190,7 +181,7 @@ static int cut_part(char *url, char **prefix)
 /* SHARDS, SHARDS/cluster-3, SHARDS/holdout and SHARDS/holdout/cluster-3 on a server; what has no manifest is a tar. */
 static int open_url(struct samples *s, const char *path, struct err *e)
 {
-	char *url, *prefix, *manifest;
+	char *url, *prefix;
 	const char *host = strstr(path, "://") + 3;
 	int there = 0;
 
@@ -203,9 +194,7 @@ static int open_url(struct samples *s, const char *path, struct err *e)
 			url[n - 1] = 0;
 		while (cut_part(url, &prefix))
 			;
-		manifest = path_join(url, "MANIFEST.tsv");
-		there = bytesource_exists(manifest, e);
-		mem_free(manifest);
+		there = samples_is_shards(url, e);
 	}
 	if (there > 0)
 		there = open_manifest(s, url, prefix, e);
@@ -307,6 +296,19 @@ static int open_stdin(struct samples *s, struct err *e)
 		return -1;
 	unit_add(s, tar ? UNIT_TAR : UNIT_LINES, "-")->fd = f->fd;
 	return 0;
+}
+
+int samples_is_shards(const char *source, struct err *e)
+{
+	char *manifest;
+	int there;
+
+	if (samples_is_stream(source) || (remote_is_url(source) && names_archive(source)))
+		return 0;
+	manifest = path_join(source, "MANIFEST.tsv");
+	there = bytesource_exists(manifest, e);
+	mem_free(manifest);
+	return there;
 }
 
 int samples_is_stream(const char *source)

@@ -8,7 +8,6 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/lookahead.h"
-#include "file/bytesource.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "metric/evalcache.h"
@@ -352,22 +351,17 @@ static int partition_read(char **out, const char *dir, struct err *e)
 
 int evalpictures_partition(struct evalset *s, const char *path, struct err *e)
 {
-	char *manifest = path_join(path, "MANIFEST.tsv");
-	int rc = bytesource_exists(manifest, e);
+	int rc = samples_is_shards(path, e);
 
-	if (rc > 0)
-		rc = partition_read(&s->partition, path, e);
-
-	mem_free(manifest);
-	return rc;
+	return rc > 0 ? partition_read(&s->partition, path, e) : rc;
 }
 
 int evalpictures_read(struct evalset *s, const char *source, const struct evalset_options *o, struct err *e)
 {
 	static const char *const parts[] = {[SAMPLES_ALL] = "all", [SAMPLES_TRAIN] = "train", [SAMPLES_HOLDOUT] = "holdout"};
 	struct samples_options so = {.skip_bad = o->skip_bad, .max_errors = o->max_errors, .bad = o->bad, .bad_arg = o->bad_arg, .spool = o->spool};
-	char *path = evalpictures_split(source, &so.part), *manifest = path_join(path, "MANIFEST.tsv");
-	int shards = bytesource_exists(manifest, e), rc;
+	char *path = evalpictures_split(source, &so.part);
+	int shards = samples_is_shards(path, e), rc;
 
 	if (shards < 0)
 		rc = -1;
@@ -379,7 +373,6 @@ int evalpictures_read(struct evalset *s, const char *source, const struct evalse
 		err_prefix(e, "%s", source);
 	if (!rc)
 		rc = evalpictures_partition(s, path, e);
-	mem_free(manifest);
 	mem_free(path);
 	return rc;
 }

@@ -50,6 +50,16 @@ check_err "it says so" 'plain/s/cluster-0/000000.tar.zst: the server does not se
 check_exit 66 "no such part" ddm-select -q -o no.tar "width > 0" "$at/good/none"
 check_err "the URL and the status" "$at/good/none: HTTP status 404"
 
+# What is held out is known of shards on a server too
+for where in there "$at/good"; do
+	check "near duplicates of $where" ddm-dedup -q --table -o near.tsv "$where/s"
+	grep -v '^#' near.tsv | cut -f 1,2,7 >"held.$(basename "$where")" && rm near.tsv
+done
+check_same "the same parts" held.there held.good
+check_grep "one is held out" '	holdout$' held.good
+check "metrics of a tar with a query" ddm-eval-fid --metrics kd -o query.json "$at/good/p.tar?a=b" there/p.tar
+check "metrics of a held-out part" ddm-eval-fid --metrics kd -o part.json "$at/good/s:holdout" there/p.tar
+
 # Training: the bytes of a training on the folder
 train() { ddm-train --model dit-nano/4 --steps 4 --batch 4 --threads 2 --validate-samples 8 -q "$@"; }
 train --cluster 1 -o m there/s || exit 1

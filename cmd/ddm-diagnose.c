@@ -11,12 +11,14 @@ static const struct program program = {
     .about = "Measure a model. COMMAND is loss, which measures the loss of its velocity on samples of SHARDS; budget, which splits the error of its "
 	     "velocity, against the optimum of SHARDS or LAW, into the error of the experts and of their weights; trajectories, which measures how "
 	     "stable sampling is under each routing policy and how well the chosen experts fit; correlation, which compares a TABLE of trajectories "
-	     "with the QUALITY of each policy's samples; or times, which divides the times between experts by a TABLE or a result of loss.",
+	     "with the QUALITY of each policy's samples; times, which divides the times between experts by a TABLE or a result of loss; or "
+	     "uncertainty, which measures how well the learned "
+	     "uncertainties of experts tell samples of their own cluster from others.",
     .options = diagnose_options,
 };
 
-static const struct diagnosis *const diagnoses[] = {&diagnose_loss, &diagnose_budget, &diagnose_trajectories, &diagnose_correlation,
-                                                    &diagnose_times_command};
+static const struct diagnosis *const diagnoses[] = {&diagnose_loss,        &diagnose_budget,        &diagnose_trajectories,
+                                                    &diagnose_correlation, &diagnose_times_command, &diagnose_uncertainty};
 enum { COUNT = sizeof diagnoses / sizeof *diagnoses };
 
 static const struct diagnosis *find(const char *name, struct err *e)
@@ -24,7 +26,7 @@ static const struct diagnosis *find(const char *name, struct err *e)
 	for (int d = 0; d < COUNT; d++)
 		if (!strcmp(name, diagnoses[d]->name))
 			return diagnoses[d];
-	err_set(e, ERR_USAGE, "unknown command '%s'; expected loss, budget, trajectories, correlation or times", name);
+	err_set(e, ERR_USAGE, "unknown command '%s'; expected loss, budget, trajectories, correlation, times or uncertainty", name);
 	return NULL;
 }
 

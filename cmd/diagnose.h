@@ -16,7 +16,11 @@ struct diagnosis {
 	void (*run)(int n, char **operand, struct err *e); /* operand: (n) after `name` */
 };
 
-extern const struct diagnosis diagnose_loss, diagnose_budget, diagnose_trajectories, diagnose_correlation, diagnose_times_command;
+extern const struct diagnosis diagnose_loss, diagnose_budget, diagnose_trajectories, diagnose_correlation, diagnose_times_command,
+    diagnose_uncertainty;
+
+/* The times at which losses are measured by default. */
+#define DIAGNOSE_LOSS_TIMES ".05,.15,.25,.35,.45,.55,.65,.75,.85,.95"
 
 enum { DIAGNOSE_PARTS = 1000 };
 

@@ -17,8 +17,9 @@ const char *const diagnose_splits[] = {"train", "holdout", NULL}, *const diagnos
 
 #define FIELD(name) .value = &diagnose_request.name
 #define OF_LOSS .when = {{USE_NEEDS, "1=loss"}}
+#define OF_SAMPLES .when = {{USE_NEEDS, "1=loss 1=uncertainty"}}
 #define OF_TIMES .when = {{USE_NEEDS, "1=times"}}
-#define OF_MODELS .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories"}}
+#define OF_MODELS .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories 1=uncertainty"}}
 #define OF_BUDGET .when = {{USE_NEEDS, "1=budget"}}
 #define OF_TRAJECTORIES .when = {{USE_NEEDS, "1=trajectories"}}
 
@@ -29,16 +30,16 @@ const struct option diagnose_options[] = {
              "top-2, and others); for loss and times one policy",
      .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories 1=times"}}},
     {"--count", 'n', OPTION_INT, FIELD(count), .lo = 1, .hi = 1e9, .arg = "N",
-     .help = "states at each time (default 500), trajectories (default 16), or for loss samples (default 1000)", OF_MODELS},
+     .help = "states at each time (default 500), trajectories (default 16), or for loss and uncertainty samples (default 1000)", OF_MODELS},
     {"--seed", .type = OPTION_U64, FIELD(seed), .arg = "S", .help = "seed of samples and noise (default 0)", OF_MODELS},
     {"--split", .type = OPTION_CHOICE, FIELD(split), .arg = "PART",
      .help = "part of SHARDS from whose samples states are made (default: train for budget, else holdout)", .choices = diagnose_splits,
-     .given = &diagnose_request.split_given, .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories"}, {USE_INPUT, "SHARDS, not a law"}}},
-    OPTION_GROUP("Errors (loss, budget)"),
+     .given = &diagnose_request.split_given, .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories 1=uncertainty"}, {USE_INPUT, "SHARDS, not a law"}}},
+    OPTION_GROUP("Errors (loss, budget, uncertainty)"),
     {"--timesteps", .type = OPTION_TEXT, FIELD(times), .arg = "LIST",
-     .help = "times from .001 to 1 (default: .05,.1,.2, ..., .9,.95,1 for budget, .05,.15, ..., .95 for loss)", .was = "--times",
-     .when = {{USE_NEEDS, "1=loss 1=budget"}}},
-    {"--untold", .type = OPTION_FLAG, FIELD(untold), .help = "do not tell networks the class or cluster that they can read", OF_LOSS},
+     .help = "times from .001 to 1 (default: .05,.1,.2, ..., .9,.95,1 for budget, else .05,.15, ..., .95)", .was = "--times",
+     .when = {{USE_NEEDS, "1=loss 1=budget 1=uncertainty"}}},
+    {"--untold", .type = OPTION_FLAG, FIELD(untold), .help = "do not tell networks the class or cluster that they can read", OF_SAMPLES},
     OPTION_GROUP("Parts of the times (times)"),
     {"--parts", .type = OPTION_INT, FIELD(parts), .lo = 1, .hi = DIAGNOSE_PARTS, .arg = "N", .help = "parts of the times (default 2)", OF_TIMES},
     {"--column", .type = OPTION_TEXT, FIELD(column), .arg = "NAME", .help = "the quantity whose shares are equal (default loss)", OF_TIMES},
@@ -65,9 +66,9 @@ const struct option diagnose_options[] = {
      OF_BUDGET},
     {"--items", .type = OPTION_TEXT, FIELD(items), .arg = "FILE", .help = "write a table with the loss of every sample at every time", OF_LOSS},
     {"--json", .type = OPTION_TEXT, FIELD(json), .arg = "FILE", .help = "write everything as JSON",
-     .when = {{USE_NEEDS, "1=budget 1=trajectories 1=correlation"}}},
+     .when = {{USE_NEEDS, "1=budget 1=trajectories 1=correlation 1=uncertainty"}}},
     {"--no-verify", .type = OPTION_FLAG, FIELD(no_verify), .help = "do not check the shards' hashes first",
-     .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories"}, {USE_INPUT, "SHARDS, not a law"}}},
+     .when = {{USE_NEEDS, "1=loss 1=budget 1=trajectories 1=uncertainty"}, {USE_INPUT, "SHARDS, not a law"}}},
     {"--batch", .type = OPTION_INT, FIELD(batch), .lo = 1, .hi = 65536, .arg = "N",
      .help = "states or trajectories in a batch; changes no result (default 64)", OF_MODELS},
     {"--threads", .type = OPTION_INT, FIELD(threads), .lo = 0, .hi = 1024, .arg = "N",

@@ -139,10 +139,8 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 	return m->device->error(m->device, e);
 }
 
-static int run_router(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e)
+int ensemble_run_plain(struct member *m, int64_t n, const float *x, const float *t, float *out, struct err *e)
 {
-	struct member *m = arg;
-
 	if (ensemble_load_member(m, e))
 		return -1;
 	if (m->path != &path_linear) {
@@ -150,8 +148,13 @@ static int run_router(void *arg, int64_t n, const float *x, const float *t, floa
 		x = m->x;
 		t = m->time;
 	}
-	member_run(m, n, x, t, NULL, logits);
+	member_run(m, n, x, t, NULL, out);
 	return m->device->error(m->device, e);
+}
+
+static int run_router(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e)
+{
+	return ensemble_run_plain(arg, n, x, t, logits, e);
 }
 
 void ensemble_add_file(struct ensemble *s, char *name, const char *hash)
@@ -220,6 +223,7 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 	m->all = s;
 	if (load_member(m, folder, o, i < s->k ? o->bulk : COMPACT_NONE, hash, e))
 		goto out;
+	memcpy(m->weights_hash, hash, sizeof m->weights_hash);
 	if (m->config->scheduled && add_scheduler(s, folder, sub, slash, e))
 		goto out;
 	ensemble_add_file(s, str_new("%s%s%s", sub, slash, m->model ? model_weights_file(m->model) : model_weights_name(net_role(&m->config->net))),
@@ -432,17 +436,22 @@ static int open_experts(struct ensemble *s, struct layout *l, const char *dir, c
 	return l->has_router ? membership_add(&l->together, dir, "router", -1, &l->router, e) : 0;
 }
 
+int ensemble_open_classifier(struct ensemble *s, struct member *m, const char *dir, const char *sub, const struct ensemble_options *o, struct err *e)
+{
+	if (open_member(s, (int)(m - s->member), dir, sub, o, e) || check_shape(s, &m->config->net, sub, e))
+		return -1;
+	m->kind = PREDICT_X0;
+	if (!(m->path = schedule_path(&m->schedule, m->config->path, &m->config->betas, m->config->sigma_data, e)))
+		return err_prefix(e, "%s/%s", dir, sub);
+	return m->path != &path_linear ? alloc_conversion(m, (size_t)o->capacity, (size_t)s->d, e) : 0;
+}
+
 static int open_router(struct ensemble *s, const struct layout *l, const char *dir, const struct ensemble_options *o, struct err *e)
 {
 	struct member *m = &s->member[s->k];
 
 	s->step[s->k] = l->router_step;
-	if (open_member(s, s->k, dir, l->router_sub, o, e) || check_shape(s, &m->config->net, "router", e))
-		return -1;
-	m->kind = PREDICT_X0;
-	if (!(m->path = schedule_path(&m->schedule, m->config->path, &m->config->betas, m->config->sigma_data, e)))
-		return err_prefix(e, "%s/%s", dir, l->router_sub);
-	if (m->path != &path_linear && alloc_conversion(m, (size_t)o->capacity, (size_t)s->d, e))
+	if (ensemble_open_classifier(s, m, dir, l->router_sub, o, e))
 		return -1;
 	s->router = (struct router){run_router, m, o->capacity, member_flops(m)};
 	return 0;
@@ -480,6 +489,7 @@ struct mixture ensemble_mixture(const struct ensemble *s, const struct policy *p
 	                        .owners = s->owners,
 	                        .clusters = s->clusters,
 	                        .router = s->router.logits ? &s->router : NULL,
+	                        .uncertainty = s->uncertainty.logits ? &s->uncertainty : NULL,
 	                        .policy = *p,
 	                        .cfg = 1,
 	                        .native = s->native,
@@ -511,15 +521,15 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	memset(s, 0, sizeof *s);
 	if (layout_survey(&l, dir, e) || count_clusters(s, &l, dir, e))
 		goto out;
-	s->members = s->k + 1;
+	s->members = s->k + 1 + (policy_uses(&o->policy, WEIGHT_UNCERTAINTY) ? s->k : 0);
 	s->member = mem_zalloc((size_t)s->members, sizeof *s->member);
 	s->expert = mem_zalloc((size_t)s->k, sizeof *s->expert);
 	s->native = mem_zalloc((size_t)s->k, sizeof *s->native);
 	s->step = mem_alloc((size_t)s->members * sizeof *s->step);
 	memset(s->step, -1, (size_t)s->members * sizeof *s->step); /* -1 each */
 	if (open_experts(s, &l, dir, o, e) || ensemble_take_times(s, &l, o, dir, e) || (o->own && share_path(s, e)) ||
-	    (l.has_router && policy_uses(&o->policy, WEIGHT_ROUTER) && open_router(s, &l, dir, o, e)) || find_shares(s, &l, dir, e) ||
-	    ensemble_check_resident(s, o, e))
+	    (l.has_router && policy_uses(&o->policy, WEIGHT_ROUTER) && open_router(s, &l, dir, o, e)) || ensemble_open_uncertainties(s, dir, o, e) ||
+	    find_shares(s, &l, dir, e) || ensemble_check_resident(s, o, e))
 		goto out;
 	s->class_names = json_incref(l.together.class_names);
 	memcpy(s->partition, l.together.partition, sizeof s->partition);
@@ -531,6 +541,11 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 out:
 	layout_release(&l);
 	return rc;
+}
+
+const char *ensemble_weights_hash(const struct ensemble *s, int k)
+{
+	return s->member[k].weights_hash;
 }
 
 int64_t ensemble_member_bytes(const struct ensemble *s, int i)
@@ -549,6 +564,7 @@ void ensemble_release(struct ensemble *s)
 			s->member[i].device->release(s->member[i].device, s->member[i].x);
 			s->member[i].device->release(s->member[i].device, s->member[i].out);
 			s->member[i].device->release(s->member[i].device, s->member[i].mean);
+			s->member[i].device->release(s->member[i].device, s->member[i].one);
 		}
 		mem_free(s->member[i].time);
 		mem_free(s->member[i].micro);

@@ -61,6 +61,7 @@ struct ensemble {
 	struct expert *expert;             /* (k) */
 	struct guidance_native *native;    /* (k) what the experts predict, for guidance that rescales inside them */
 	struct router router;              /* logits is NULL if the policy does not need a router or there is none */
+	struct router uncertainty;         /* the learned uncertainties of the experts (struct mixture); logits NULL: the policy needs none */
 	/* With `own`: */
 	const struct schedule *schedule; /* the first expert's; experts on other paths are converted to it at equal log-SNR */
 	enum prediction kind;            /* of all experts' predictions: epsilon if their kinds differ, x0 if their paths differ */
@@ -79,9 +80,9 @@ struct ensemble {
 	struct pager *pager;     /* NULL: loaded weights stay in device memory */
 	int paged;               /* whether a pager is needed has been decided */
 	struct ensemble *beside; /* another one that shares the device's memory (diffusion/ensembleguide.h), borrowed, or NULL */
-	struct member *member;   /* (k + 1) networks; the router last */
+	struct member *member;   /* (members) networks: k experts, the router, and k uncertainties if the policy needs them */
 	int members;
-	int64_t *step; /* (k + 1) step of the checkpoint used for each network, the router last; -1: its final weights */
+	int64_t *step; /* (members) step of the checkpoint used for each network; -1: its final weights */
 };
 
 /* Open a model. The weights of a network are loaded when it first runs; an expert that no sample uses is only hashed. Networks of one architecture
@@ -106,6 +107,9 @@ int ensemble_lone(const char *dir);
 int ensemble_timed(const char *dir);
 /* The number in a folder's name: "expert_12" -> 12; -1 for any other name. */
 int ensemble_number(const char *name);
+/* The same of a learned uncertainty: "uncertainty_12" -> 12. */
+#define UNCERTAINTY_PREFIX "uncertainty_"
+int ensemble_uncertainty_number(const char *name);
 /* The callback for struct sampler's `order` (mixer_tell): uploads paged weights in this order. arg is the ensemble. */
 void ensemble_order(void *arg, const int *expert, int n);
 /* After ERR_FAIL for non-finite samples: if a weights file holds NaN or infinity, *e becomes ERR_DATA naming the file and tensor. */
@@ -113,7 +117,8 @@ void ensemble_blame(const struct ensemble *s, const char *dir, struct err *e);
 /* Leave to other ranks the experts that are not this rank's (expert_rank, of the experts dealt (k), its own or those it guides), or with rank -1 all.
  * Their weights count for no memory here. */
 void ensemble_spread(struct ensemble *s, const struct expert *dealt, int k, int rank, int ranks);
-int64_t ensemble_member_bytes(const struct ensemble *s, int i); /* bytes of expert i's weights; i = k: the router's */
+const char *ensemble_weights_hash(const struct ensemble *s, int k); /* SHA-256 of expert k's weights; borrowed */
+int64_t ensemble_member_bytes(const struct ensemble *s, int i);     /* bytes of expert i's weights; i = k: the router's */
 /* Counts the experts that are networks. Bytes that the weights of the largest take, or will take, those of all experts, and the rest: the router's
  * weights and the work space of each architecture. */
 int64_t ensemble_weigh(const struct ensemble *s, uint64_t *largest, uint64_t *all, uint64_t *rest);

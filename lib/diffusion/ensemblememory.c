@@ -21,7 +21,7 @@ int64_t ensemble_weigh(const struct ensemble *s, uint64_t *largest, uint64_t *al
 		for (int k = 0; k < i; k++)
 			alike |= s->member[k].model && !s->member[k].away && model_alike(s->member[k].model, s->member[i].model);
 		*rest += alike ? 0 : work;
-		if (i == s->k) {
+		if (i >= s->k) {
 			*rest += weights;
 			continue;
 		}
@@ -164,7 +164,7 @@ int ensemble_load_member(struct member *m, struct err *e)
 	for (int i = 0; i < m->all->members && !lender; i++)
 		if (m->all->member[i].model && model_lends(m->all->member[i].model, m->model))
 			lender = m->all->member[i].model;
-	return model_load(m->model, lender, m == &m->all->member[m->all->k] ? NULL : m->all->pager, e);
+	return model_load(m->model, lender, m >= &m->all->member[m->all->k] ? NULL : m->all->pager, e);
 }
 
 void ensemble_spread(struct ensemble *s, const struct expert *dealt, int k, int rank, int ranks)

@@ -9,13 +9,25 @@
 #include "diffusion/intraining.h"
 #include "file/fileio.h"
 
-int ensemble_number(const char *name)
+/* The number after a prefix, written in one way only; -1: none. */
+static int number_after(const char *prefix, const char *name)
 {
+	size_t n = strlen(prefix);
 	int64_t k;
 
-	if (strncmp(name, "expert_", 7) || name[7] == '+' || (name[7] == '0' && name[8]) || parse_i64(name + 7, 0, MAX_EXPERTS - 1, &k))
+	if (strncmp(name, prefix, n) || name[n] == '+' || (name[n] == '0' && name[n + 1]) || parse_i64(name + n, 0, MAX_EXPERTS - 1, &k))
 		return -1;
 	return (int)k;
+}
+
+int ensemble_number(const char *name)
+{
+	return number_after("expert_", name);
+}
+
+int ensemble_uncertainty_number(const char *name)
+{
+	return number_after(UNCERTAINTY_PREFIX, name);
 }
 
 void layout_release(struct layout *l)

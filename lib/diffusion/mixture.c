@@ -74,6 +74,8 @@ static int mixture_check(const struct mixture *m, struct err *e)
 		return err_set(e, ERR_USAGE, "weights by distance need a flow solver: euler or another on the linear path");
 	if (policy_uses(p, WEIGHT_DISTANCE) && !m->distances)
 		return err_set(e, ERR_USAGE, "weights by distance need the centroids of the clusters");
+	if (policy_uses(p, WEIGHT_UNCERTAINTY) && !m->uncertainty)
+		return err_set(e, ERR_USAGE, "weights by uncertainty need the learned uncertainties of the experts");
 	if (policy_uses(p, WEIGHT_CONFIDENCE) && m->owners.expert)
 		return err_set(e, ERR_USAGE, "weights by confidence need experts for all times, and those of this model are for different times");
 	if (policy_uses(p, WEIGHT_CONFIDENCE) && !m->confidence)
@@ -143,7 +145,7 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	    !(x->v = dev->alloc(dev, c * (size_t)mixture_columns(m) * sizeof *x->v, "gathered velocities", e)) ||
 	    (m->cfg != 1 && m->guidance.mixed && !(x->u = dev->alloc(dev, n * (size_t)mixture_columns(m) * sizeof *x->u, "guidance", e))) ||
 	    (m->cfg != 1 && m->guidance.momentum != 0 && !(x->momentum = dev->alloc(dev, n * d * sizeof *x->momentum, "guidance", e))) ||
-	    (m->own && m->router && !(x->routed = dev->alloc(dev, n * d * sizeof *x->routed, "the router's input", e))))
+	    (m->own && (m->router || m->uncertainty) && !(x->routed = dev->alloc(dev, n * d * sizeof *x->routed, "the router's input", e))))
 		return -1;
 	if (policy_uses(&m->policy, WEIGHT_DISTANCE) &&
 	    (!(x->x0 = mem_try(n * d, sizeof *x->x0, "predicted samples", e)) || !(x->host_v = mem_try(n * d, sizeof *x->host_v, "velocities", e)) ||
@@ -569,7 +571,8 @@ const int32_t *mixer_heaviest(const struct mixer *x)
 
 double mixture_gflop(const struct mixture *m, const struct mixture_stats *s)
 {
-	double flop = (m->router ? (double)s->router_rows * m->router->flops : 0) + (double)s->distance_rows * m->distances_flops;
+	double flop = (m->router ? (double)s->router_rows * m->router->flops : 0) +
+	              (m->uncertainty ? (double)s->uncertainty_rows * m->uncertainty->flops : 0) + (double)s->distance_rows * m->distances_flops;
 
 	for (int k = 0; k < m->k; k++)
 		flop += (double)s->rows[k] * m->expert[k].flops + (m->guide ? (double)s->guide_rows[k] * m->guide[k].flops : 0);

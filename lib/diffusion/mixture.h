@@ -25,6 +25,8 @@ struct mixture {
 	struct owners owners;        /* zeroed: every expert is for all times */
 	int clusters;                /* columns of the router, shares and distances; 0: k */
 	const struct router *router; /* logits (clusters); may be NULL for policies that take no weights from it */
+	const struct router
+	    *uncertainty; /* its logits (k) are the negative logarithms of the squared errors that the experts expect; NULL: as `router` */
 	struct policy policy;
 	double cfg;               /* scale of guidance, by label, by text or by `guide`; 1: none */
 	struct guidance guidance; /* how; zeroed: v_null + cfg (v_cond - v_null) inside each expert */
@@ -73,6 +75,7 @@ struct mixture_stats {
 	int64_t *guide_rows;                     /* (k) rows run by the guide of each */
 	int64_t *mass;                           /* (k) sum of weights */
 	int64_t router_rows, distance_rows;      /* rows whose logits were computed, and whose distances */
+	int64_t uncertainty_rows;                /* rows whose uncertainties were computed */
 	int64_t *entropy;                        /* (steps) entropy of the router's posterior at the first evaluation of a step, summed over rows */
 	int64_t *entropy_rows;                   /* (steps) 0 where the policy did not ask the router */
 	int64_t *density_entropy, *density_rows; /* (steps) the same for weights by density */
@@ -83,7 +86,7 @@ void mixture_stats_release(struct mixture_stats *s);
 void mixture_stats_reset(struct mixture_stats *s); /* all counts to 0 */
 
 /* The arrays of the counts, with names for files. */
-enum { STATS_ROWS = 12 };
+enum { STATS_ROWS = 13 };
 struct stats_row {
 	const char *name;
 	int64_t *v, n;

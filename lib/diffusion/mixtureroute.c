@@ -32,10 +32,18 @@ void mixture_costs(const struct mixture *m, double *cost)
 			: 1e-9 * (m->expert[k].flops * (1 + mixture_pairs(m, &m->expert[k])) + (m->cfg != 1 && m->guide ? m->guide[k].flops : 0));
 }
 
+/* What an entry asks for logits: the router, the experts' uncertainties, or nothing. */
+static const struct router *asked(const struct mixture *m, const struct policy_entry *y)
+{
+	return route_asks_router(y) ? m->router : route_asks_uncertainty(y) ? m->uncertainty : NULL;
+}
+
 /* GFLOP of an entry's weights at one evaluation. */
 static double weights_gflop(const struct mixture *m, const struct policy_entry *y)
 {
-	return route_asks_router(y) && m->router ? 1e-9 * m->router->flops : 0;
+	const struct router *r = asked(m, y);
+
+	return r ? 1e-9 * r->flops : 0;
 }
 
 double mixture_least_gflop(const struct mixture *m, int64_t evaluations)
@@ -61,9 +69,8 @@ static void count_entropy(const struct mixer *x, const struct mixture_call *c, i
 	rows[c->step] += c->n;
 }
 
-static int router_logits(struct mixer *x, int64_t n, const float *rows, float *out, struct err *e)
+static int router_logits(struct mixer *x, const struct router *r, int64_t n, const float *rows, float *out, struct err *e)
 {
-	const struct router *r = x->m->router;
 	int rc;
 
 	device_range(x->device, "router");
@@ -95,7 +102,7 @@ static const float *linear_rows(struct mixer *x, const struct mixture_call *c, d
 }
 
 /* Reports non-finite logits at time t. The router is blamed only if its input was finite. */
-static int not_routed(struct mixer *x, double t, const float *image, uint64_t index, struct err *e)
+static int not_routed(struct mixer *x, const struct policy_entry *y, double t, const float *image, uint64_t index, struct err *e)
 {
 	float *host = mem_alloc((size_t)x->m->d * sizeof *host);
 	int finite = 1;
@@ -105,13 +112,14 @@ static int not_routed(struct mixer *x, double t, const float *image, uint64_t in
 		finite &= isfinite(host[i]) != 0;
 	mem_free(host);
 	return err_set(e, ERR_FAIL,
-	               finite ? "the router's logits for image %llu at t = %g are not finite"
-	                      : "image %llu is not finite at t = %g: what an expert predicted for it before was not",
+	               finite && y->weights == WEIGHT_UNCERTAINTY ? "the experts' uncertainties for image %llu at t = %g are not finite"
+	               : finite                                   ? "the router's logits for image %llu at t = %g are not finite"
+	                        : "image %llu is not finite at t = %g: what an expert predicted for it before was not",
 	               (unsigned long long)index, t);
 }
 
-/* Fills x->logits for the rows `at` of the linear path at time t, or at the rows' own times. */
-static int ask_router(struct mixer *x, const struct mixture_call *c, const float *at, double t, struct err *e)
+/* Fills x->logits by r for the rows `at` of the linear path at time t, or at the rows' own times. */
+static int ask_router(struct mixer *x, const struct router *r, const struct mixture_call *c, const float *at, double t, struct err *e)
 {
 	const struct mixture *m = x->m;
 	int64_t n = c->n;
@@ -119,10 +127,10 @@ static int ask_router(struct mixer *x, const struct mixture_call *c, const float
 
 	for (int64_t i = 0; i < n; i++)
 		x->t[i] = (float)(c->times ? c->times[i] : t);
-	for (int64_t i = 0; i < n; i += m->router->capacity) {
-		int64_t rows = n - i < m->router->capacity ? n - i : m->router->capacity;
+	for (int64_t i = 0; i < n; i += r->capacity) {
+		int64_t rows = n - i < r->capacity ? n - i : r->capacity;
 
-		if (router_logits(x, rows, at + i * m->d, x->out + i * k, e))
+		if (router_logits(x, r, rows, at + i * m->d, x->out + i * k, e))
 			return -1;
 	}
 	device_get(x->device, x->logits, x->out, (size_t)(n * k) * sizeof *x->logits);
@@ -154,8 +162,8 @@ const double *mixture_shares(const struct mixture *m, const struct mixture_call 
 /* Reports a row without weights. */
 static int no_weights(struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, const float *at, int64_t i, struct err *e)
 {
-	if (y->weights == WEIGHT_ROUTER)
-		return not_routed(x, mixture_time(c, i), at + i * x->m->d, index_of(c, i), e);
+	if (y->weights == WEIGHT_ROUTER || y->weights == WEIGHT_UNCERTAINTY)
+		return not_routed(x, y, mixture_time(c, i), at + i * x->m->d, index_of(c, i), e);
 	if (y->weights == WEIGHT_DISTANCE)
 		return err_set(e, ERR_FAIL, "image %llu: the sample predicted before t = %g has no finite distance to the centroids",
 		               (unsigned long long)index_of(c, i), c->t);
@@ -290,15 +298,16 @@ int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_st
 	const struct mixture *m = x->m;
 	double t = mixture_linear_time(m, c->t);
 	const struct policy_entry *y = policy_at(&m->policy, t);
+	const struct router *r = asked(m, y);
 	const float *at = NULL;
 	int owner[m->k], measured = y->weights == WEIGHT_DISTANCE && y->select != SELECT_EXPERT && c->evaluation > 0;
 	struct owning own = {0, owner};
 
 	if (m->owners.expert)
 		own.n = owners_at(&m->owners, m->k, x->present, m->own ? c->t : owners_time(&m->owners, c->t), owner);
-	if (route_asks_router(y) && own.n != 1) {
+	if (r && own.n != 1) {
 		at = linear_rows(x, c, t);
-		if (ask_router(x, c, at, t, e))
+		if (ask_router(x, r, c, at, t, e))
 			return -1;
 	}
 	if (measured && own.n != 1 && m->distances(m->distances_arg, x->squared, x->x0, c->n, e))
@@ -313,7 +322,7 @@ int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_st
 	if (s && measured && own.n != 1)
 		s->distance_rows += c->n;
 	if (s && at) {
-		s->router_rows += c->n;
+		*(r == m->router ? &s->router_rows : &s->uncertainty_rows) += c->n;
 		count_entropy(x, c, s->steps, s->entropy, s->entropy_rows);
 	}
 	if (s && y->weights == WEIGHT_DENSITY && y->select != SELECT_EXPERT)

@@ -53,7 +53,8 @@ void mixture_stats_rows(struct mixture_stats *s, struct stats_row row[STATS_ROWS
 	                                          {"entropy", s->entropy, s->steps},
 	                                          {"entropy_rows", s->entropy_rows, s->steps},
 	                                          {"density_entropy", s->density_entropy, s->steps},
-	                                          {"density_rows", s->density_rows, s->steps}};
+	                                          {"density_rows", s->density_rows, s->steps},
+	                                          {"uncertainty_rows", &s->uncertainty_rows, 1}};
 
 	memcpy(row, all, sizeof all);
 }

@@ -21,6 +21,8 @@
  *   density   each cluster's share times the density that its expert gives the sample, by the steps so far (diffusion/logdensity.h), scaled to
  *             sum to 1. All experts run at every evaluation, whatever is selected
  *   confidence  1 / the loss that was measured of the expert at this time (diffusion/confidence.h), scaled to sum to 1: the same for all samples
+ *   uncertainty  exp(-l_k), scaled to sum to 1, with l_k the logarithm of the squared error that expert k expects of itself at this state: a small
+ *             network of each expert, trained on its own cluster alone (struct ensemble)
  *   time      1 for the only expert of this time (diffusion/owners.h)
  *
  * Every source weighs only the experts of the time.
@@ -34,6 +36,7 @@
 	ROW(DISTANCE, "distance[:TEMP]") \
 	ROW(DENSITY, "density[:TEMP]") \
 	ROW(CONFIDENCE, "confidence[:TEMP]") \
+	ROW(UNCERTAINTY, "uncertainty[:TEMP]") \
 	ROW(TIME, "time")
 
 /* Selections: ROW(kind, syntax, words for shell completion..); route.c has the table with their functions.

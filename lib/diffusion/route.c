@@ -191,6 +191,7 @@ static const struct weight_def {
     [WEIGHT_DISTANCE] = {{.name = "distance", TEMPERATURE}, 0, by_distance},
     [WEIGHT_DENSITY] = {{.name = "density", TEMPERATURE}, 0, by_density},
     [WEIGHT_CONFIDENCE] = {{.name = "confidence", TEMPERATURE}, 0, by_confidence},
+    [WEIGHT_UNCERTAINTY] = {{.name = "uncertainty", TEMPERATURE}, 0, by_router},
     [WEIGHT_TIME] = {{.name = "time"}, 0, by_none},
 };
 static_assert(sizeof weights / sizeof *weights == WEIGHTS, "a source of weights has no function");
@@ -331,6 +332,11 @@ const struct named_table select_table = NAMED_TABLE(selects);
 int route_asks_router(const struct policy_entry *y)
 {
 	return y->weights == WEIGHT_ROUTER && y->select != SELECT_EXPERT;
+}
+
+int route_asks_uncertainty(const struct policy_entry *y)
+{
+	return y->weights == WEIGHT_UNCERTAINTY && y->select != SELECT_EXPERT;
 }
 
 int route_may_drop(const struct policy_entry *y)

@@ -24,7 +24,7 @@ struct route_budget {
 struct route_input {
 	int k;                        /* experts */
 	const unsigned char *present; /* (k), at least one; absent experts get no weight */
-	const float *logits;          /* (k) of the router, for WEIGHT_ROUTER */
+	const float *logits;          /* (k) of the router, for WEIGHT_ROUTER; -l of the experts, for WEIGHT_UNCERTAINTY */
 	const double *shares;         /* (k) of the clusters, need not sum to 1, or NULL: unknown; for WEIGHT_PRIOR */
 	int chosen;                   /* for WEIGHT_ORACLE */
 	const double *distance;       /* (k) squared distances to the centroids, for WEIGHT_DISTANCE; NULL: no prediction yet */
@@ -47,6 +47,8 @@ double route_dearest(int k, const double *cost, const unsigned char *present);
 
 /* Whether the entry runs the router. */
 int route_asks_router(const struct policy_entry *y);
+/* Whether the entry runs the experts' learned uncertainties. */
+int route_asks_uncertainty(const struct policy_entry *y);
 /* Whether the entry's selection may drop experts and then scales the weights of the others. */
 int route_may_drop(const struct policy_entry *y);
 /* Whether a draw of the entry holds for the whole trajectory, because its weights do not change along it. */

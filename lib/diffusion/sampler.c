@@ -99,7 +99,8 @@ static int check_adaptive(const struct sampler *s, struct err *e)
 			what = "weights by distance";
 		else if (y->keep > 0)
 			what = "keep";
-		else if (y->select == SELECT_SAMPLE && (y->weights == WEIGHT_ROUTER || y->weights == WEIGHT_CONFIDENCE))
+		else if (y->select == SELECT_SAMPLE &&
+		         (y->weights == WEIGHT_ROUTER || y->weights == WEIGHT_CONFIDENCE || y->weights == WEIGHT_UNCERTAINTY))
 			what = "an expert drawn at every evaluation";
 	}
 	return what

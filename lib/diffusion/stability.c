@@ -202,7 +202,8 @@ static int follows_state(const struct stability *s)
 	int yes = 0;
 
 	for (int i = 0; i < y->entries; i++)
-		yes |= y->entry[i].select != SELECT_EXPERT && (y->entry[i].weights == WEIGHT_ROUTER || y->entry[i].weights == WEIGHT_DISTANCE);
+		yes |= y->entry[i].select != SELECT_EXPERT &&
+		       (y->entry[i].weights == WEIGHT_ROUTER || y->entry[i].weights == WEIGHT_DISTANCE || y->entry[i].weights == WEIGHT_UNCERTAINTY);
 	return yes;
 }
 

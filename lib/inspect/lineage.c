@@ -74,8 +74,8 @@ static void judge(struct lineage_network *x, const struct lineage_samples *s)
 {
 	const json_t *cluster = json_object_get(x->stamp, "cluster");
 	const char *data = input(x, "shards"), *program = json_string_value(json_object_get(x->stamp, "program"));
-	int router = program && !strcmp(program, "ddm-route-train");
-	int64_t k = !router && json_is_integer(cluster) ? json_integer_value(cluster) : -1;
+	int router = program && !strcmp(program, "ddm-route-train"), own = ensemble_uncertainty_number(x->name);
+	int64_t k = !router && json_is_integer(cluster) ? json_integer_value(cluster) : own;
 	int64_t train, held;
 
 	if (!data) {
@@ -122,7 +122,7 @@ static int by_number(const void *a, const void *b)
 
 	if (x->model != y->model)
 		return x->model - y->model;
-	return i < 0 || j < 0 ? (i < 0) - (j < 0) : (i > j) - (i < j);
+	return i < 0 && j < 0 ? strcmp(x->name, y->name) : i < 0 || j < 0 ? (i < 0) - (j < 0) : (i > j) - (i < j);
 }
 
 static int add_model(struct lineage *l, int model, const char *dir, const struct lineage_samples *s, struct err *e)
@@ -141,7 +141,7 @@ static int add_model(struct lineage *l, int model, const char *dir, const struct
 	for (size_t i = 0; i < n && !rc; i++) {
 		char *path = path_join(dir, names[i]);
 
-		if (ensemble_number(names[i]) >= 0 || !strcmp(names[i], "router"))
+		if (ensemble_number(names[i]) >= 0 || ensemble_uncertainty_number(names[i]) >= 0 || !strcmp(names[i], "router"))
 			rc = add(l, model, path, names[i], s, e);
 		mem_free(path);
 	}
@@ -186,14 +186,19 @@ static int inherit(struct lineage *l, struct lineage_network *x, const char *has
 	return 0;
 }
 
-/* A router that learned from the errors of experts depends on what these saw. */
+/* A router that learned from the errors of experts depends on what these saw, and a learned uncertainty on what its own expert saw. */
 static int learn(struct lineage *l, struct lineage_network *x)
 {
-	for (int i = 0; i < l->n; i++)
-		if (l->v[i].saw == LINEAGE_TRAINED && ensemble_number(l->v[i].name) >= 0 && x->saw != LINEAGE_TRAINED) {
+	int own = ensemble_uncertainty_number(x->name);
+
+	for (int i = 0; i < l->n; i++) {
+		int k = ensemble_number(l->v[i].name);
+
+		if (l->v[i].saw == LINEAGE_TRAINED && k >= 0 && (own < 0 || k == own) && x->saw != LINEAGE_TRAINED) {
 			set(x, LINEAGE_TRAINED, str_new("it learned from the errors of experts, of which %s saw them", l->v[i].name));
 			return 1;
 		}
+	}
 	return 0;
 }
 

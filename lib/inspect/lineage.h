@@ -24,7 +24,7 @@ enum lineage_saw {
 extern const char *const lineage_saws[]; /* "no", "validated", "trained", "unknown" */
 
 struct lineage_network {
-	char *name, *dir; /* "expert_0"; MODEL/expert_0 */
+	char *name, *dir; /* "expert_0", "uncertainty_0" or "router"; MODEL/expert_0 */
 	int model;        /* index of the folder */
 	enum lineage_saw saw;
 	int keep;                /* set by the caller: it is not to be trained again, whatever it saw */
@@ -42,9 +42,9 @@ struct lineage {
 /* ERR_NOINPUT or ERR_DATA unless each of n folders is there and holds networks. */
 int lineage_check(const char *const *model, int n, struct err *e);
 
-/* Examine the experts and the router of each of n model folders. The first is the ensemble; the others may hold networks that its networks
- * started from, which are recognised by the hashes of their weights. A folder may also be a single network. ERR_NOINPUT or ERR_DATA if a folder
- * cannot be read. Release with lineage_release, after an error too. */
+/* Examine the experts, their uncertainties and the router of each of n model folders. The first is the ensemble; the others may hold networks that
+ * its networks started from, which are recognised by the hashes of their weights. A folder may also be a single network. ERR_NOINPUT or ERR_DATA
+ * if a folder cannot be read. Release with lineage_release, after an error too. */
 int lineage_find(struct lineage *l, const char *const *model, int n, const struct lineage_samples *s, struct err *e);
 void lineage_release(struct lineage *l);
 

@@ -68,7 +68,7 @@ static int add(struct retrain_plan *p, const struct lineage_network *x, const ch
 int retrainplan_make(struct retrain_plan *p, const struct lineage *l, const char *shards, const char *model, struct err *e)
 {
 	*p = (struct retrain_plan){0};
-	/* First the networks of other folders, then the first folder's experts, then its router, which may learn from these. */
+	/* First the networks of other folders, then the first folder's experts, then its router and their uncertainties, which learn from these. */
 	for (int round = 0; round < 3; round++)
 		for (int i = 0; i < l->n; i++) {
 			const struct lineage_network *x = &l->v[i];

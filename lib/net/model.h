@@ -26,6 +26,7 @@ struct model_config {
 	char partition[65];      /* identifies the partition into these clusters (data/sharding.h); empty: unknown */
 	json_t *cluster_names;   /* [clusters] (core/names.h); NULL: none */
 	json_t *class_names;     /* [net.classes]; NULL: none */
+	char expert_weights[65]; /* SHA-256 of the weights of the expert whose learned uncertainty this is; empty: it is none */
 };
 
 /* Load config.json of the folder. For a diffusers network, prediction and path come from the scheduler (scheduler_find); without one they are

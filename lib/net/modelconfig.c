@@ -54,14 +54,18 @@ static int load_shares(const json_t *o, struct model_config *c, const char *wher
  * took from the assignment and the samples. */
 static int load_names(const json_t *o, struct model_config *c, const char *where, struct err *e)
 {
-	const char *partition = "", *condition = "";
+	const char *partition = "", *condition = "", *weights = "";
 
-	if (jsonio_str(o, "partition", 0, &partition, where, e) || jsonio_str(o, "condition", 0, &condition, where, e))
+	if (jsonio_str(o, "partition", 0, &partition, where, e) || jsonio_str(o, "condition", 0, &condition, where, e) ||
+	    jsonio_str(o, "expert_weights", 0, &weights, where, e))
 		return -1;
 	c->told_cluster = !strcmp(condition, "cluster");
 	if (strlen(partition) >= sizeof c->partition)
 		return err_set(e, ERR_DATA, "%s: \"partition\" is not a SHA-256", where);
 	snprintf(c->partition, sizeof c->partition, "%s", partition);
+	if (strlen(weights) >= sizeof c->expert_weights)
+		return err_set(e, ERR_DATA, "%s: \"expert_weights\" is not a SHA-256", where);
+	snprintf(c->expert_weights, sizeof c->expert_weights, "%s", weights);
 	return extends_load(&c->extends, o, where, e) ||
 	               names_load(&c->cluster_names, o, "cluster_names", c->clusters ? c->clusters : -1, where, e) ||
 	               names_load(&c->class_names, o, "class_names", c->net.classes ? c->net.classes : -1, where, e)
@@ -186,6 +190,8 @@ char *model_config_text(const struct model_config *c, const json_t *extra)
 			json_array_append_new(v, json_real(c->cluster_shares[i]));
 		json_object_set_new(o, "cluster_shares", v);
 	}
+	if (*c->expert_weights)
+		json_object_set_new(o, "expert_weights", json_string(c->expert_weights));
 	if (*c->partition)
 		json_object_set_new(o, "partition", json_string(c->partition));
 	if (c->extends)

@@ -242,7 +242,10 @@ static void tell_steps(const struct sampling *r, const struct ensemble *s, const
 	for (int k = 0; k < s->members; k++) {
 		char name[32];
 
-		snprintf(name, sizeof name, k < s->k ? "expert %d" : "the router", k);
+		if (k > s->k)
+			snprintf(name, sizeof name, "uncertainty %d", k - s->k - 1);
+		else
+			snprintf(name, sizeof name, k < s->k ? "expert %d" : "the router", k);
 		if (s->step[k] >= 0 && asked && k < s->k)
 			sampling_say(r, "%s%s: sampled at step %lld of its training", whose, name, (long long)s->step[k]);
 		else if (s->step[k] >= 0)

@@ -19,9 +19,13 @@ static int check_target(const struct train_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "--path %s: --target measures the errors of experts on the linear path alone", o->objective.path.name);
 	if (o->label_smoothing > 0)
 		return err_set(e, ERR_USAGE, "--label-smoothing: only the clusters of --target cluster can be smoothed");
-	if ((o->target.kind == TARGET_MIXTURE || o->target.kind == TARGET_VARIANCE) && o->calibrate)
+	if (target_loss(&o->target) != LOSS_ERRORS && o->calibrate)
 		return err_set(e, ERR_USAGE, "--calibrate: fits a temperature to a cross-entropy, and --target %s has none",
-		               o->target.kind == TARGET_MIXTURE ? "mixture" : "variance");
+		               o->target.kind == TARGET_MIXTURE    ? "mixture"
+		               : o->target.kind == TARGET_VARIANCE ? "variance"
+		                                                   : "uncertainty");
+	if (o->target.kind == TARGET_UNCERTAINTY && o->from)
+		return err_set(e, ERR_USAGE, "--from: an uncertainty has one number, and not one for each cluster of a router");
 	return 0;
 }
 
@@ -54,7 +58,7 @@ int options_check(const struct train_options *o, struct err *e)
 	if (o->target.kind != TARGET_CLUSTER && check_target(o, e))
 		return -1;
 	if (o->target.kind == TARGET_CLUSTER && o->experts)
-		return err_set(e, ERR_USAGE, "--experts: --target cluster needs none; give --target error, regret or mixture");
+		return err_set(e, ERR_USAGE, "--experts: --target cluster needs none; give --target error, regret, variance, uncertainty or mixture");
 	if (o->dropout > 0 && !net_has_dropout(&o->net))
 		return err_set(e, ERR_USAGE, "--dropout: a %s network has no dropout; U-Nets have it (--model unet-...)", net_name(&o->net));
 	return 0;

@@ -22,7 +22,7 @@ int clusters_known(const struct trainer *r)
 {
 	const char *partition = dataset_info(r->data)->manifest->partition;
 
-	return !r->frozen || (*partition && !strcmp(partition, frozen_info(r->frozen).partition));
+	return !r->frozen || (!frozen_info(r->frozen).weights && *partition && !strcmp(partition, frozen_info(r->frozen).partition));
 }
 
 /* Add what the training samples say of their sources and licences. */

@@ -11,10 +11,15 @@
 #include "core/samemath.h"
 #include "core/str.h"
 #include "diffusion/ensemble.h"
+#include "diffusion/layout.h"
 
 static const struct named target_rows[] = {
-    {.name = "cluster"},  {.name = "error", .numbers = ":T", .count = 1, .optional = 1, .number = {{.01, 1e-9, 1e9}}},   {.name = "regret"},
-    {.name = "variance"}, {.name = "mixture", .numbers = ":ANCHOR", .count = 1, .optional = 1, .number = {{0, 0, 1e9}}},
+    {.name = "cluster"},
+    {.name = "error", .numbers = ":T", .count = 1, .optional = 1, .number = {{.01, 1e-9, 1e9}}},
+    {.name = "regret"},
+    {.name = "variance"},
+    {.name = "uncertainty", .numbers = ":K", .count = 1, .whole = 1, .number = {{0, 0, MAX_EXPERTS - 1}}},
+    {.name = "mixture", .numbers = ":ANCHOR", .count = 1, .optional = 1, .number = {{0, 0, 1e9}}},
 };
 static const struct named_table targets = NAMED_TABLE(target_rows);
 
@@ -25,7 +30,8 @@ int target_parse(const char *text, struct router_target *t, struct err *e)
 
 	if (i < 0)
 		return -1;
-	*t = (struct router_target){(enum target_kind)i, i == TARGET_ERROR ? number[0] : 0, i == TARGET_MIXTURE ? number[0] : 0};
+	*t = (struct router_target){(enum target_kind)i, i == TARGET_ERROR ? number[0] : 0, i == TARGET_MIXTURE ? number[0] : 0,
+	                            i == TARGET_UNCERTAINTY ? (int)number[0] : 0};
 	return 0;
 }
 
@@ -33,6 +39,8 @@ char *target_text(const struct router_target *t)
 {
 	char number[F64_TEXT];
 
+	if (t->kind == TARGET_UNCERTAINTY)
+		return str_new("%s:%d", target_rows[t->kind].name, t->expert);
 	if (t->kind != TARGET_ERROR && !(t->anchor > 0))
 		return mem_strdup(target_rows[t->kind].name);
 	print_f64(number, t->kind == TARGET_ERROR ? t->temperature : t->anchor);
@@ -43,7 +51,7 @@ enum loss_kind target_loss(const struct router_target *t)
 {
 	if (t->kind == TARGET_MIXTURE)
 		return t->anchor > 0 ? LOSS_ANCHORED : LOSS_MIXTURE;
-	return t->kind == TARGET_VARIANCE ? LOSS_VARIANCE : LOSS_ERRORS;
+	return t->kind == TARGET_VARIANCE || t->kind == TARGET_UNCERTAINTY ? LOSS_VARIANCE : LOSS_ERRORS;
 }
 
 int target_of(const struct router_target *t, const double *gram, int k, int32_t cluster, float *out)
@@ -67,6 +75,7 @@ int target_of(const struct router_target *t, const double *gram, int k, int32_t 
 			out[i] = (float)(gram[worst * k + worst] - gram[i * k + i]);
 		break;
 	case TARGET_VARIANCE:
+	case TARGET_UNCERTAINTY:
 		for (int i = 0; i < k; i++)
 			out[i] = (float)gram[i * k + i];
 		break;
@@ -83,6 +92,8 @@ int target_of(const struct router_target *t, const double *gram, int k, int32_t 
 struct frozen {
 	struct device *device;
 	struct ensemble ensemble;
+	int first, k; /* the experts that are measured: k from this number on */
+	int one;      /* it is the expert of TARGET_UNCERTAINTY */
 	int64_t capacity;
 	float *there_v; /* (capacity, d), on the device */
 	float *v, *y;   /* (k, capacity, d), (capacity, d) */
@@ -90,11 +101,13 @@ struct frozen {
 	int32_t *label; /* (capacity) */
 };
 
-static int check_experts(const struct ensemble *s, const char *model, struct err *e)
+static int check_experts(const struct frozen *f, const struct router_target *t, const char *model, struct err *e)
 {
-	if (s->k < 2)
+	const struct ensemble *s = &f->ensemble;
+
+	if (t->kind != TARGET_UNCERTAINTY && s->k < 2)
 		return err_set(e, ERR_USAGE, "--experts: %s has one expert, and a router chooses among several", model);
-	for (int k = 0; k < s->k; k++)
+	for (int k = f->first; k < f->first + f->k; k++)
 		if (!s->expert[k].velocity)
 			return err_set(e, ERR_USAGE, "--experts: %s has no expert_%d: a router needs all of its %d experts", model, k, s->k);
 	if (s->owners.expert)
@@ -108,19 +121,25 @@ static int check_experts(const struct ensemble *s, const char *model, struct err
 	return 0;
 }
 
-struct frozen *frozen_open(const char *model, int64_t capacity, struct device *d, struct err *e)
+struct frozen *frozen_open(const char *model, const struct router_target *t, int64_t capacity, struct device *d, struct err *e)
 {
 	struct frozen *f = mem_zalloc(1, sizeof *f);
-	struct ensemble_options o = {.mode = CONVERT_MATCH, .capacity = capacity, .device = d};
+	struct ensemble_options o = {.mode = CONVERT_MATCH, .capacity = capacity, .device = d, .policy = policy_of("uniform|full")};
+	int one = t->kind == TARGET_UNCERTAINTY;
 
 	*f = (struct frozen){.device = d, .capacity = capacity};
-	if (policy_parse("uniform|full", &o.policy, e))
-		goto fail;
+	if (one) {
+		o.policy = policy_of("expert:0");
+		o.policy.entry[0].number = t->expert;
+	}
 	if (ensemble_open(&f->ensemble, model, &o, e)) {
 		err_prefix(e, "--experts");
 		goto fail;
 	}
-	if (check_experts(&f->ensemble, model, e) || ensemble_without_first(&f->ensemble, model, e))
+	f->one = one;
+	f->first = one ? t->expert : 0;
+	f->k = one ? 1 : f->ensemble.k;
+	if (check_experts(f, t, model, e) || ensemble_without_first(&f->ensemble, model, e))
 		goto fail;
 	return f;
 fail:
@@ -131,7 +150,7 @@ fail:
 int frozen_allocate(struct frozen *f, struct err *e)
 {
 	struct device *d = f->device;
-	size_t n = (size_t)(f->capacity * f->ensemble.d), k = (size_t)f->ensemble.k;
+	size_t n = (size_t)(f->capacity * f->ensemble.d), k = (size_t)f->k;
 
 	f->label = mem_alloc((size_t)f->capacity * sizeof *f->label);
 	f->gram = mem_alloc((size_t)f->capacity * k * k * sizeof *f->gram);
@@ -145,7 +164,7 @@ int frozen_allocate(struct frozen *f, struct err *e)
 struct frozen_bytes frozen_bytes(const struct frozen *f, int64_t n)
 {
 	const struct ensemble *s = &f->ensemble;
-	uint64_t one, all, work, sample = (uint64_t)s->d * sizeof(float), rows = (uint64_t)n, k = (uint64_t)s->k;
+	uint64_t one, all, work, sample = (uint64_t)s->d * sizeof(float), rows = (uint64_t)n, k = (uint64_t)f->k;
 	struct frozen_bytes b;
 
 	ensemble_weigh(s, &one, &all, &work);
@@ -172,7 +191,7 @@ void frozen_free(struct frozen *f)
 struct frozen_info frozen_info(const struct frozen *f)
 {
 	const struct ensemble *s = &f->ensemble;
-	struct frozen_info i = {.k = s->k,
+	struct frozen_info i = {.k = f->k,
 	                        .channels = s->channels,
 	                        .size = s->size,
 	                        .frames = s->frames,
@@ -180,9 +199,10 @@ struct frozen_info frozen_info(const struct frozen *f)
 	                        .null_label = s->null_label,
 	                        .hash = s->hash,
 	                        .partition = s->partition,
-	                        .extends = s->extends};
+	                        .extends = s->extends,
+	                        .weights = f->one ? ensemble_weights_hash(s, f->first) : NULL};
 
-	for (int k = 0; k < s->k; k++)
+	for (int k = f->first; k < f->first + f->k; k++)
 		i.flops += s->expert[k].flops;
 	return i;
 }
@@ -191,7 +211,7 @@ static void find_gram(void *arg, int64_t i, int worker)
 {
 	struct frozen *f = arg;
 	int64_t d = f->ensemble.d, apart = f->capacity * d;
-	int K = f->ensemble.k;
+	int K = f->k;
 	const float *y = f->y + i * d;
 	double *gram = f->gram + i * K * K;
 
@@ -215,10 +235,11 @@ const double *frozen_gram(struct frozen *f, int64_t n, const float *x, const flo
 	assert(n <= f->capacity);
 	for (int64_t i = 0; i < n; i++)
 		f->label[i] = label && label[i] >= 0 ? label[i] : s->classes;
-	for (int k = 0; k < s->k; k++) {
+	for (int k = 0; k < f->k; k++) {
 		const struct condition given = {.label = s->classes ? f->label : NULL};
+		const struct expert *own = &s->expert[f->first + k];
 
-		if (s->expert[k].velocity(s->expert[k].arg, n, x, t, &given, f->there_v, e))
+		if (own->velocity(own->arg, n, x, t, &given, f->there_v, e))
 			return NULL;
 		device_get(f->device, f->v + k * f->capacity * s->d, f->there_v, bytes);
 	}

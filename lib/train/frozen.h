@@ -21,16 +21,18 @@ enum target_kind {
 	                 * of the optimum are proportional to max e - e_k, so its largest is that of the expert with the least expected error */
 	TARGET_VARIANCE, /* the mean over k of (e_k exp(z_k) - z_k) / 2 with z the router's logits, which learn the negative log of the expected error, so
 	                  * that the softmax of z weighs each expert by the inverse of its expected squared error */
-	TARGET_MIXTURE /* w'Gw with w the router's softmax, plus `anchor` times the cross-entropy of the sample's cluster */
+	TARGET_UNCERTAINTY, /* TARGET_VARIANCE of one expert alone, on the samples of its own cluster: the router has one logit */
+	TARGET_MIXTURE      /* w'Gw with w the router's softmax, plus `anchor` times the cross-entropy of the sample's cluster */
 };
 
 struct router_target {
 	enum target_kind kind;
 	double temperature; /* TARGET_ERROR: in units of e */
 	double anchor;      /* TARGET_MIXTURE: 0 or more */
+	int expert;         /* TARGET_UNCERTAINTY: its number, and that of its cluster */
 };
 
-/* Parse cluster, error[:T], regret, variance or mixture[:ANCHOR]; else ERR_USAGE. The text of one: caller frees with mem_free. */
+/* Parse cluster, error[:T], regret, variance, uncertainty:K or mixture[:ANCHOR]; else ERR_USAGE. The text of one: caller frees with mem_free. */
 int target_parse(const char *text, struct router_target *t, struct err *e);
 char *target_text(const struct router_target *t);
 
@@ -42,21 +44,23 @@ int target_of(const struct router_target *t, const double *gram, int k, int32_t 
 
 struct frozen;
 
-/* Open the experts of a model for up to `capacity` samples at a time; their weights are read when they first run. The device is borrowed. ERR_USAGE
- * if there is one alone, one is missing, or they read texts, are told the cluster or are for a part of the times. Caller frees with frozen_free. */
-struct frozen *frozen_open(const char *model, int64_t capacity, struct device *d, struct err *e);
+/* Open the experts of a model whose errors the target reads, for up to `capacity` samples at a time: all of them, or the one of TARGET_UNCERTAINTY.
+ * Their weights are read when they first run. The device is borrowed. ERR_USAGE if a router would have one expert alone, one is missing, or they read
+ * texts, are told the cluster or are for a part of the times. Caller frees with frozen_free. */
+struct frozen *frozen_open(const char *model, const struct router_target *t, int64_t capacity, struct device *d, struct err *e);
 /* Allocate what frozen_gram works with. */
 int frozen_allocate(struct frozen *f, struct err *e);
 void frozen_free(struct frozen *f);
 
 struct frozen_info {
-	int k;
+	int k;                          /* experts that are measured */
 	int64_t channels, size, frames; /* frames 0: pictures */
 	int classes, null_label;        /* as in struct ensemble */
 	double flops;                   /* of one sample by all experts */
 	const char *hash;               /* SHA-256 of what determines the experts; borrowed */
 	const char *partition;          /* of the data that they were trained on; empty: unknown; borrowed */
 	const json_t *extends;          /* the partitions that it extends (core/extends.h), or NULL; borrowed */
+	const char *weights;            /* SHA-256 of the weights of the one expert of TARGET_UNCERTAINTY; else NULL; borrowed */
 };
 struct frozen_info frozen_info(const struct frozen *f);
 

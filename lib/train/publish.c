@@ -63,6 +63,8 @@ char *trainer_config(const struct trainer *r)
 	if (!net_is_classifier(&r->net))
 		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name(r->o->objective.prediction));
 	snprintf(c.path, sizeof c.path, "%s", path->config);
+	if (r->frozen && frozen_info(r->frozen).weights)
+		snprintf(c.expert_weights, sizeof c.expert_weights, "%s", frozen_info(r->frozen).weights);
 	if (clusters_known(r)) {
 		c.cluster_sizes = mem_zalloc((size_t)info->clusters, sizeof *c.cluster_sizes);
 		memcpy(c.cluster_sizes, info->sizes, (size_t)info->clusters * sizeof *c.cluster_sizes);

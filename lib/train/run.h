@@ -131,6 +131,12 @@ int trainer_fits(const struct trainer *r, const struct train_plan *p, struct err
 /* The smallest number of parts of a batch with which the recorded run fits the free memory of the device; 1 if none does. */
 int64_t trainer_parts(const struct trainer *r);
 
+/* Open the experts that a router learns from, if any, for so many samples at a time. Their hash is part of the stamp, so this comes before the lock;
+ * their memory is allocated after it. */
+int frozen_for(struct trainer *r, int64_t capacity, struct err *e);
+/* ERR_DATA or ERR_USAGE if the experts do not suit the data. */
+int frozen_fits(const struct trainer *r, struct err *e);
+
 /* Run the batch in r->noised, of n clean samples, forward to the loss. -1 only if frozen experts cannot be run. */
 int trainer_forward(struct trainer *r, int64_t n, const struct clean *clean, struct err *e);
 

@@ -84,41 +84,6 @@ static void tell_steps(const struct path *path, struct net_config *c)
 		c->time_scale = (double)s->steps;
 }
 
-/* Shards of one cluster are not divided, and suit any experts. */
-static int check_experts(const struct trainer *r, struct err *e)
-{
-	const struct dataset_info *info = dataset_info(r->data);
-	struct frozen_info f = frozen_info(r->frozen);
-	char theirs[NET_SAMPLE_TEXT], ours[NET_SAMPLE_TEXT];
-
-	if (f.channels != info->channels || f.size != info->height || f.frames != info->frames)
-		return err_set(e, ERR_DATA, "--experts: the experts of %s are for %s, but %s holds samples of %s", r->o->experts,
-		               net_sample_text(f.frames, f.channels, f.size, f.size, theirs), r->o->shards,
-		               net_sample_text(info->frames, info->channels, info->height, info->width, ours));
-	if (info->clusters != 1 && info->clusters != f.k)
-		return err_set(e, ERR_DATA, "--experts: %s has %d experts, but %s has %d clusters", r->o->experts, f.k, r->o->shards, info->clusters);
-	if (r->o->target.anchor > 0 && info->clusters != f.k)
-		return err_set(e, ERR_USAGE,
-		               "--target mixture:%g: the anchor needs the cluster of each sample, and %s has one cluster for %d experts",
-		               r->o->target.anchor, r->o->shards, f.k);
-	if (f.classes && info->classes > f.classes)
-		return err_set(e, ERR_DATA, "--experts: the experts of %s know %d classes, but %s has %d", r->o->experts, f.classes, r->o->shards,
-		               info->classes);
-	return 0;
-}
-
-/* Open the experts that a router learns from, if any, for so many samples at a time. Their hash is part of the stamp, so this comes before the lock;
- * their memory is allocated after it. */
-static int open_frozen(struct trainer *r, int64_t capacity, struct err *e)
-{
-	const struct train_options *o = r->o;
-
-	if (!o->experts)
-		return 0;
-	r->frozen = frozen_open(o->experts, capacity, r->device, e);
-	return r->frozen ? 0 : -1;
-}
-
 /* The network's shape follows from the data. */
 static int fit_network(struct trainer *r, struct err *e)
 {
@@ -147,7 +112,7 @@ static int fit_network(struct trainer *r, struct err *e)
 	if (net_is_classifier(c)) {
 		c->out_channels = 0;
 		c->clusters = r->frozen ? frozen_info(r->frozen).k : info->clusters;
-		if (r->frozen && check_experts(r, e))
+		if (r->frozen && frozen_fits(r, e))
 			return -1;
 	} else if (o->condition == CONDITION_CLASS) {
 		if (!info->classes)
@@ -466,7 +431,7 @@ char *train_stamp(const struct train_options *o, struct err *e)
 {
 	struct trainer r = {.o = o, .device = device_cpu(NULL, DT_F32), .log = -1, .chain.fd = -1};
 
-	if (!manifest_hash(&r, e) && !open_frozen(&r, 1, e))
+	if (!manifest_hash(&r, e) && !frozen_for(&r, 1, e))
 		make_stamp(&r, e);
 	frozen_free(r.frozen);
 	device_free(r.device);
@@ -512,7 +477,7 @@ static int open_for_plan(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
 
-	return device_set_precision(r->device, o->precision, e) || open_frozen(r, o->batch / o->accumulate, e) || start_open(r, NULL, e) ||
+	return device_set_precision(r->device, o->precision, e) || frozen_for(r, o->batch / o->accumulate, e) || start_open(r, NULL, e) ||
 	               open_data(r, e)
 	           ? -1
 	           : 0;
@@ -554,7 +519,7 @@ int train_run(const struct train_options *asked, struct device *device, const st
 	int rc = -1, done, mine;
 
 	r.train_dir = path_join(o->out, "train");
-	rc = settle_parts(&own, device, e) || manifest_hash(&r, e) || open_frozen(&r, o->batch / o->accumulate, e) || make_stamp(&r, e) ? -1 : 0;
+	rc = settle_parts(&own, device, e) || manifest_hash(&r, e) || frozen_for(&r, o->batch / o->accumulate, e) || make_stamp(&r, e) ? -1 : 0;
 	rc = comm_agree(o->comm, rc, e) || ranks_agree(&r, e) ? -1 : 0;
 	if (rc)
 		goto out;

@@ -217,7 +217,7 @@ const struct option train_router_options[] = {
     {"--head-only", .type = OPTION_FLAG, REQUEST(head_only), .help = "train the last layer alone", .when = {{USE_NEEDS, "--from"}},
      .stamp = STAMP_UNLESS_DEFAULT, .key = "head_only"},
     {"--target", .type = OPTION_PARSED, REQUEST(target), .arg = "WHAT", .preset = "cluster", .parse = parse_target, .put = put_target,
-     .help = "what it learns: cluster, or from the errors of experts error[:T], regret, variance, mixture[:ANCHOR]", OPTION_ALWAYS,
+     .help = "what it learns: cluster, or from the errors of experts error[:T], regret, variance, mixture[:ANCHOR], uncertainty:K", OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT, .key = "target"},
     {"--experts", .type = OPTION_TEXT, REQUEST(experts), .arg = "MODEL", .help = "the frozen experts whose errors --target names",
      .when = {{USE_NEEDS, "--target"}}, .stamp = STAMP_OTHERWISE},

@@ -170,6 +170,8 @@ int train_resolve(struct train_options *o, struct err *e)
 	if (o->cluster_name && cluster_argument(o->cluster_name, o->shards, &k, e))
 		return -1;
 	o->cluster = o->cluster_name ? (int)k : o->cluster;
+	if (o->target.kind == TARGET_UNCERTAINTY)
+		o->cluster = o->target.expert;
 	if (choose_network(o, e))
 		return -1;
 	if (o->optimizer == OPTIMIZER_USUAL)

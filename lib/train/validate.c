@@ -120,7 +120,7 @@ int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void 
 }
 
 struct validation {
-	int64_t k; /* clusters of a classifier; else 0 */
+	int64_t k; /* clusters of a classifier that has several; else 0 */
 	double sum;
 	struct time_losses by; /* without a classifier */
 	struct tally tally;
@@ -139,7 +139,7 @@ static void add_state(void *arg, const struct held_state *s)
 
 int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
 {
-	struct validation v = {.k = net_is_classifier(&r->net) ? r->net.clusters : 0};
+	struct validation v = {.k = net_is_classifier(&r->net) && r->net.clusters > 1 ? r->net.clusters : 0};
 
 	float *average;
 

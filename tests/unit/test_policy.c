@@ -557,10 +557,9 @@ static void refusals(void **state)
 	refused("full:1", "'full:1' is not full, which takes no number");
 	refused("best", "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, budget:GFLOP, oracle, prior, time, switch:T");
 	refused("uniform", "'uniform' names weights alone: add a selection, as in 'uniform|full'");
-	refused(
-	    "ruter|full",
-	    "weights: 'ruter' is not one of router[:TEMP], prior[:TEMP], oracle, uniform, distance[:TEMP], density[:TEMP], confidence[:TEMP], time; "
-	    "did you mean router");
+	refused("ruter|full", "weights: 'ruter' is not one of router[:TEMP], prior[:TEMP], oracle, uniform, distance[:TEMP], density[:TEMP], "
+	                      "confidence[:TEMP], uncertainty[:TEMP], time; "
+	                      "did you mean router");
 	refused("router|most", "selection: 'most' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, budget:GFLOP");
 	refused("router|top-2|row", "modifier: 'row' is not one of raw, keep:MARGIN; did you mean raw");
 	refused("router|full|raw", "'raw' does nothing with full: it is for selections that drop experts and scale the weights of the others");

@@ -16,14 +16,15 @@
 
 static void names(void **state)
 {
-	static const char *const good[] = {"cluster", "error:0.1", "regret", "variance", "mixture", "mixture:0.5"};
-	static const int kinds[] = {TARGET_CLUSTER, TARGET_ERROR, TARGET_REGRET, TARGET_VARIANCE, TARGET_MIXTURE, TARGET_MIXTURE};
-	static const char *const bad[] = {"", "errors", "error:0", "error:-1", "error:1,2", "regret:1", "variance:1", "mixture:-1", "mixture "};
+	static const char *const good[] = {"cluster", "error:0.1", "regret", "variance", "mixture", "mixture:0.5", "uncertainty:7"};
+	static const int kinds[] = {TARGET_CLUSTER, TARGET_ERROR, TARGET_REGRET, TARGET_VARIANCE, TARGET_MIXTURE, TARGET_MIXTURE, TARGET_UNCERTAINTY};
+	static const char *const bad[] = {"",           "errors",     "error:0",  "error:-1",    "error:1,2",      "regret:1",
+	                                  "variance:1", "mixture:-1", "mixture ", "uncertainty", "uncertainty:-1", "uncertainty:.5"};
 	struct router_target t;
 	struct err e = {0};
 
 	(void)state;
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 7; i++) {
 		char *text;
 
 		assert_int_equal(target_parse(good[i], &t, &e), 0);
@@ -40,6 +41,9 @@ static void names(void **state)
 	assert_int_equal(target_parse("mixture", &t, &e), 0);
 	assert_float_equal(t.anchor, 0, 0);
 	assert_int_equal(target_loss(&t), LOSS_MIXTURE);
+	assert_int_equal(target_parse("uncertainty:7", &t, &e), 0);
+	assert_int_equal(t.expert, 7);
+	assert_int_equal(target_loss(&t), LOSS_VARIANCE);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		e = (struct err){0};
 		assert_int_equal(target_parse(bad[i], &t, &e), -1);
@@ -52,7 +56,7 @@ static void by_hand(void **state)
 {
 	static const double gram[9] = {.3, .05, .01, .05, .1, -.02, .01, -.02, .2}, ties[4] = {.5, 0, 0, .5};
 	double sum = exp(-3) + exp(-1) + exp(-2);
-	struct router_target t = {TARGET_ERROR, .1, 0};
+	struct router_target t = {.kind = TARGET_ERROR, .temperature = .1};
 	float out[12];
 
 	(void)state;
@@ -221,8 +225,9 @@ static void optimum(void **state)
 	(void)state;
 	for (int n = 0; n < 2; n++) {
 		double p[POINTS], posterior[K], gram[POINTS * K * K], soft[K] = {0}, regret[K] = {0}, mean[K] = {0};
-		const struct router_target error = {TARGET_ERROR, .5, 0}, regretful = {TARGET_REGRET, 0, 0}, variance = {TARGET_VARIANCE, 0, 0},
-					   mixture = {TARGET_MIXTURE, 0, 0}, anchored = {TARGET_MIXTURE, 0, 1};
+		const struct router_target error = {TARGET_ERROR, .5, 0, 0}, regretful = {TARGET_REGRET, 0, 0, 0},
+					   variance = {TARGET_VARIANCE, 0, 0, 0}, mixture = {TARGET_MIXTURE, 0, 0, 0},
+					   anchored = {TARGET_MIXTURE, 0, 1, 0};
 		double logits[K];
 		int best = 0, heaviest = 0;
 
@@ -259,7 +264,7 @@ static void optimum(void **state)
 /* Experts that agree: the mixture's loss is the same for all weights, and the anchor alone decides, for the shares of the clusters. */
 static void agreeing(void **state)
 {
-	const struct router_target mixture = {TARGET_MIXTURE, 0, 0}, anchored = {TARGET_MIXTURE, 0, .1};
+	const struct router_target mixture = {TARGET_MIXTURE, 0, 0, 0}, anchored = {TARGET_MIXTURE, 0, .1, 0};
 	double gram[POINTS * K * K], p[POINTS], bias[K] = {1, -2, 0}, gradient[K], target[POINTS * K * K], even[K] = {1. / 3, 1. / 3, 1. / 3};
 	float out[(K + 1) * K];
 

@@ -13,6 +13,7 @@
 #include "core/jobshare.h"
 #include "core/pool.h"
 #include "core/str.h"
+#include "data/sizebuckets.h"
 #include "data/scenes.h"
 #include "data/shotnet.h"
 #include "file/nametable.h"
@@ -260,7 +261,8 @@ struct clip_tally {
 
 /* The options of decoding. */
 struct work_options {
-	int64_t size;         /* side of the square pictures; 0: not resized */
+	int64_t size; /* side of the square pictures; 0: not resized, or to a bucket */
+	struct buckets buckets;
 	const char *resize;   /* a name of resize_filter_names, or "adm" */
 	int64_t frames;       /* most frames of one video; 0: all */
 	int64_t graph_frames; /* most frames of one instance of a graph */
@@ -326,7 +328,15 @@ void result_release(struct result *r);
 /* Make all samples of a job. A picture's sample includes the .cls, .json and .txt beside the file. */
 void job_work(struct result *r, const struct job *j, const struct work_options *o);
 
-/* Resize p in place as --size says. */
+/* Whether pictures are resized. */
+int is_fitted(const struct work_options *o);
+/* The most pixels of a resized picture; 0: not resized. */
+uint64_t fitted_pixels(const struct work_options *o);
+/* The longest side of a resized picture; 0: not resized. */
+int64_t fitted_side(const struct work_options *o);
+/* The facts of a picture of w x h pixels before it is resized: {"bucket": "64x48"}; NULL without buckets. */
+json_t *bucket_facts(const struct work_options *o, int w, int h);
+/* Resize p in place as --size or --buckets says. */
 int picture_fit(struct picture *p, const struct work_options *o, struct err *e);
 /* The same of the rectangle w x h at (x, y) of a frame that the decoder sent. *to is new, unless it is `from`, which is then replaced. */
 int frame_fit(struct picture *to, struct picture *from, const struct frame_facts *f, int x, int y, int w, int h, const struct work_options *o,

@@ -81,6 +81,26 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+uint64_t fitted_pixels(const struct work_options *o)
+{
+	struct bucket most = bucket_largest(&o->buckets);
+
+	return o->size ? (uint64_t)o->size * (uint64_t)o->size : (uint64_t)most.width * (uint64_t)most.height;
+}
+
+int64_t fitted_side(const struct work_options *o)
+{
+	int64_t most = o->size;
+
+	for (int i = 0; i < o->buckets.n; i++) {
+		const struct bucket *b = &o->buckets.v[i];
+
+		most = b->width > most ? b->width : most;
+		most = b->height > most ? b->height : most;
+	}
+	return most;
+}
+
 /* Memory for resizing, without the picture itself: a band of the new width, a band of sums, and the result twice. */
 static uint64_t fit_bytes(uint64_t w, uint64_t h, int64_t size)
 {
@@ -135,7 +155,7 @@ int still_budget(struct budget *b, const void *data, size_t len, const char *nam
 	/* still_decode reports an unreadable header and too many pixels. */
 	if (!b->total || still_probe(&f, data, len, name, &why) || (int64_t)f.width * f.height > o->max_pixels)
 		return 0;
-	*bytes = still_bytes(&f, o->size);
+	*bytes = still_bytes(&f, fitted_side(o));
 	if (*bytes > b->total)
 		return err_set(e, ERR_DATA, "%s: %dx%d pixels take %llu MiB to decode, more than %llu MiB, three quarters of --max-memory", name,
 		               f.width, f.height, (unsigned long long)(*bytes >> 20), (unsigned long long)(b->total >> 20));

@@ -57,7 +57,7 @@ static int facts_add(struct item *it, const struct clip_source *s, const struct 
 {
 	const struct job *j = s->job;
 	double end = c->start + c->n / s->options->fps;
-	json_t *facts = json_object();
+	json_t *facts = json_object(), *bucket;
 	struct str name = {0};
 	int rc;
 
@@ -72,6 +72,10 @@ static int facts_add(struct item *it, const struct clip_source *s, const struct 
 	json_object_set_new(facts, "shot", json_integer(c->shot));
 	json_object_set_new(facts, "width", json_integer(c->width));
 	json_object_set_new(facts, "height", json_integer(c->height));
+	bucket = bucket_facts(s->options, c->width, c->height);
+	if (bucket)
+		json_object_update(facts, bucket);
+	json_decref(bucket);
 	if (s->options->clip.sound.rate)
 		json_object_set_new(facts, "sound", score_number(c->sound));
 	scores_put(facts, scores, 1);

@@ -1,4 +1,4 @@
-/* Crops pictures, and resizes them as --size and --resize say. */
+/* Crops pictures, and resizes them as --size or --buckets and --resize say. */
 #include <string.h>
 
 #include "cmd/ingest.h"
@@ -20,15 +20,28 @@ int fits_planes(const struct work_options *o)
 	return o->size > 0 && filter_of(o) >= 0;
 }
 
+int is_fitted(const struct work_options *o)
+{
+	return o->size > 0 || o->buckets.n > 0;
+}
+
+json_t *bucket_facts(const struct work_options *o, int w, int h)
+{
+	char text[BUCKET_TEXT];
+
+	return o->buckets.n ? json_pack("{s:s}", "bucket", bucket_text(bucket_for(&o->buckets, w, h), text)) : NULL;
+}
+
 int picture_fit(struct picture *p, const struct work_options *o, struct err *e)
 {
 	int filter = filter_of(o), size = (int)o->size, rc;
+	struct bucket want = o->buckets.n ? bucket_for(&o->buckets, p->width, p->height) : (struct bucket){size, size};
 	struct picture to;
 
-	if (!size || (p->width == size && p->height == size))
+	if (!is_fitted(o) || (p->width == want.width && p->height == want.height))
 		return 0;
 	if (filter >= 0)
-		rc = picture_square(&to, p, size, (enum resize_filter)filter, e);
+		rc = picture_cover(&to, p, want.width, want.height, (enum resize_filter)filter, e);
 	else
 		rc = picture_square_adm(&to, p, size, e);
 	if (rc)

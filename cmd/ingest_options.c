@@ -104,7 +104,14 @@ static int makes_clips(const void *request)
 
 static int is_resized(const void *request)
 {
-	return ((const struct ingest_request *)request)->size > 0;
+	const struct ingest_request *r = request;
+
+	return r->size > 0 || r->buckets.n > 0;
+}
+
+static int has_buckets(const void *request)
+{
+	return ((const struct ingest_request *)request)->buckets.n > 0;
 }
 
 /* Rows with STAMP_OTHERWISE: ingest_stamp records the seeds if a source is a graph, and --classes by the names of the classes. */
@@ -112,8 +119,11 @@ const struct option ingest_options[] = {
     OPTION_GROUP("Pictures and frames"),
     {"--size", .type = OPTION_INT, REQUEST(size), .lo = 1, .hi = 16384, .arg = "N", .help = "take the centre square, resized to N x N",
      .said = "default: as they are", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "size"},
+    {"--buckets", .type = OPTION_PARSED, REQUEST(buckets), .arg = "LIST", .example = "64x48,48x64,64", .parse = buckets_option, .put = buckets_stamp,
+     .help = "resize to the size of these, WxH or N, that has the nearest aspect ratio", .when = {{USE_AGAINST, "--size"}}, .stamp = STAMP_ALWAYS,
+     .key = "buckets", .counts = has_buckets},
     {"--resize", .type = OPTION_CHOICE, REQUEST(resize), .arg = "FILTER", .choices = resizes, .preset = "lanczos", .help = "how to resize",
-     .when = {{USE_NEEDS, "--size"}}, .stamp = STAMP_ALWAYS, .key = "resize", .counts = is_resized},
+     .when = {{USE_NEEDS, "--size --buckets"}}, .stamp = STAMP_ALWAYS, .key = "resize", .counts = is_resized},
     {"--fps", .type = OPTION_REAL, REQUEST(fps), .lo = 1e-6, .hi = 1e6, .arg = "F", .help = "frames a second taken from video",
      .said = "default: all", OF_FRAMES, .stamp = STAMP_UNLESS_DEFAULT, .key = "fps"},
     {"--frames", .type = OPTION_INT, REQUEST(frames), .lo = 1, .hi = 1e9, .arg = "N",
@@ -211,6 +221,8 @@ int ingest_check(const struct ingest_request *r, struct err *e)
 
 	if (r->seed > (uint64_t)1 << 53)
 		return err_set(e, ERR_USAGE, "--seed is at most 2^53");
+	if (r->buckets.n && !strcmp(resizes[r->resize], "adm"))
+		return err_set(e, ERR_USAGE, "--resize adm makes squares: it needs --size");
 	if (seconds > SOUND_SECONDS_MOST)
 		return err_set(e, ERR_USAGE, "--sound: clips of %g seconds; with sound they may last %d seconds", seconds, SOUND_SECONDS_MOST);
 	if ((r->scene.detector == SCENES_TRANSNET) != (r->transnet != NULL))
@@ -223,6 +235,7 @@ int ingest_check(const struct ingest_request *r, struct err *e)
 struct work_options ingest_work(const struct ingest_request *r)
 {
 	return (struct work_options){.size = r->size,
+	                             .buckets = r->buckets,
 	                             .resize = resizes[r->resize],
 	                             .frames = r->frames,
 	                             .graph_frames = ingest_graph_frames(r),
@@ -243,7 +256,7 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const char *transnet,
 	json_t *graphs = json_array();
 	int media = 0;
 
-	optionstamp_put(s, tables, r, "size resize fps frames scores clips stride scene crop grey sound max dedup shard");
+	optionstamp_put(s, tables, r, "size buckets resize fps frames scores clips stride scene crop grey sound max dedup shard");
 	for (size_t i = 0; i < l->n; i++) {
 		const struct job *j = &l->v[i];
 

@@ -225,7 +225,7 @@ static int batch_write(struct sink *s, const struct batch *b, int n, struct err 
 /* Most pictures in a batch: with --size, as many PNGs of that size, without compression, as fit into the budget for waiting frames. */
 static int batch_most(const struct work_options *o)
 {
-	uint64_t png = 3 * (uint64_t)o->size * (uint64_t)o->size, most = o->budget->files && png ? o->budget->files / png : BATCH;
+	uint64_t png = 3 * fitted_pixels(o), most = o->budget->files && png ? o->budget->files / png : BATCH;
 
 	return most < 1 ? 1 : most < BATCH ? (int)most : BATCH;
 }

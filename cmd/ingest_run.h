@@ -9,7 +9,8 @@
 #include "file/stamp.h"
 
 struct ingest_request {
-	int64_t size;      /* side of the square pictures; 0: not resized */
+	int64_t size; /* side of the square pictures; 0: not resized, or to a bucket */
+	struct buckets buckets;
 	int resize, dedup; /* indices into the choices of ingest_options */
 	double fps;        /* frames per second taken from a video; 0: all */
 	int64_t clips;     /* frames of a clip; 0: no clips */

@@ -49,7 +49,7 @@ static int picture_score(struct item *it, const struct picture *p, const struct 
 		return 0;
 	if (clip_scores(&s, &p, 1, e))
 		return -1;
-	it->facts = json_object();
+	it->facts = it->facts ? it->facts : json_object();
 	scores_put(it->facts, &s, 0);
 	return 0;
 }
@@ -59,7 +59,10 @@ static int picture_store(struct item *it, struct picture *p, const struct work_o
 {
 	uint8_t *data;
 	size_t len;
-	int rc = picture_fit(p, o, e);
+	int rc;
+
+	it->facts = bucket_facts(o, p->width, p->height);
+	rc = picture_fit(p, o, e);
 
 	if (!rc)
 		rc = picture_score(it, p, o, e);
@@ -82,7 +85,7 @@ static int still_take(struct item *it, const uint8_t *data, size_t len, const ch
 
 	if (still_decode(&p, data, len, name, 3, &limits, e))
 		return -1;
-	if (o->size)
+	if (is_fitted(o))
 		return picture_store(it, &p, o, e);
 	it->hash = picture_hash(&p);
 	rc = picture_score(it, &p, o, e);
@@ -104,7 +107,7 @@ static int still_store(struct item *it, uint8_t *data, size_t len, const char *n
 	budget_take(o->budget, bytes);
 	rc = still_take(it, data, len, name, o, e);
 	budget_give(o->budget, bytes);
-	if (rc || o->size)
+	if (rc || is_fitted(o))
 		mem_free(data);
 	else
 		item_own(it, ext[still_sniff(data, len)], data, len);
@@ -130,7 +133,7 @@ static struct decode_limits limits_for(const struct work_options *o, int64_t fra
 	                              .timeout = o->timeout,
 	                              .bare = o->bare,
 	                              .alone = o->alone,
-	                              .size = o->size,
+	                              .size = fitted_side(o),
 	                              .budget = o->budget};
 }
 

@@ -378,17 +378,26 @@ int picture_reduce(struct picture *out, const struct picture *in, int fx, int fy
 	return 0;
 }
 
-int picture_square(struct picture *out, const struct picture *in, int size, enum resize_filter filter, struct err *e)
+int picture_cover(struct picture *out, const struct picture *in, int width, int height, enum resize_filter filter, struct err *e)
 {
-	int s = in->width < in->height ? in->width : in->height;
-	struct picture square;
+	int64_t across = (int64_t)in->width * height, down = (int64_t)in->height * width;
+	int w = across > down ? (int)((2 * down + height) / (2 * height)) : in->width;
+	int h = across > down ? in->height : (int)((2 * across + width) / (2 * width));
+	struct picture part;
 	int rc;
 
-	if (picture_crop(&square, in, (in->width - s) / 2, (in->height - s) / 2, s, s, e))
+	w = w > 1 ? w : 1;
+	h = h > 1 ? h : 1;
+	if (picture_crop(&part, in, (in->width - w) / 2, (in->height - h) / 2, w, h, e))
 		return -1;
-	rc = picture_resize(out, &square, size, size, filter, e);
-	picture_release(&square);
+	rc = picture_resize(out, &part, width, height, filter, e);
+	picture_release(&part);
 	return rc;
+}
+
+int picture_square(struct picture *out, const struct picture *in, int size, enum resize_filter filter, struct err *e)
+{
+	return picture_cover(out, in, size, size, filter, e);
 }
 
 static int shorter(const struct picture *p)

@@ -21,6 +21,9 @@ int plane_resize(float *out, int width, int height, const float *in, int w, int 
 /* im.reduce((fx, fy)) of modes L and RGB: means over whole cells, the last ones smaller. fx, fy >= 1. */
 int picture_reduce(struct picture *out, const struct picture *in, int fx, int fy, struct err *e);
 
+/* The largest centred rectangle with the ratio width : height, its sides rounded to pixels, resized to width x height. */
+int picture_cover(struct picture *out, const struct picture *in, int width, int height, enum resize_filter filter, struct err *e);
+
 /* The largest centred square, x = (w - s) / 2 and y = (h - s) / 2 rounded down, resized to size x size. */
 int picture_square(struct picture *out, const struct picture *in, int size, enum resize_filter filter, struct err *e);
 

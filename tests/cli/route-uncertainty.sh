@@ -75,5 +75,3 @@ check_grep "others did not" '^# m/uncertainty_0: trained on cluster 0, without t
 cp "$OUT" again.sh
 check "the trainings that forget it" sh again.sh
 check "give an ensemble whose uncertainties fit" $sample --route 'uncertainty|full' -o forgot.tar m.new
-
-finish

@@ -121,7 +121,7 @@ $(LIBS):
 
 # Nobody reads the flags of the floating-point unit or errno: branches become selections, and loops vectors. No result changes. A vector
 # wider than the machine's is passed in ways that differ between compilers (psabi); none is passed out of a file.
-$(addprefix $(B)/lib/,core/rng.o file/resize.o data/clipscores.o data/flow.o data/scenes.o cluster/kmeans_assign.o cluster/kmeans.o \
+$(addprefix $(B)/lib/,core/rng.o file/resize.o file/yuv.o data/clipscores.o data/flow.o data/scenes.o cluster/kmeans_assign.o cluster/kmeans.o \
 	cluster/kmeans_quality.o cluster/points.o cluster/linkage.o cluster/topeigen.o \
 	metric/distances.o metric/gram.o metric/moments.o metric/sketch.o) \
 	$(B)/kernels/% $(B)/tests/op/% $(B)/tests/bench/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi

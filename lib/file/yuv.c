@@ -1,4 +1,5 @@
 /* Resizes pictures of luma and chroma, and converts them to RGB. */
+#include <stddef.h>
 #include <string.h>
 
 #include "file/yuv.h"
@@ -29,27 +30,58 @@ static int plane_square(struct picture *out, const uint8_t *plane, int width, in
 	return rc;
 }
 
-static uint8_t clipped(int64_t v)
+static uint8_t clipped(int32_t v)
 {
 	v = (v + (1 << 15)) >> 16;
 	return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* out = RGB of three planes of its size. */
-static void rgb_of(struct picture *out, struct picture plane[3], const struct yuv *in)
+/* The sums are below 2^27. */
+void yuv_rgb(uint8_t *rgb, const uint8_t *y, const uint8_t *u, const uint8_t *v, size_t n, const struct yuv *in)
 {
-	int64_t luma = in->full ? 65536 : 65536 * 255 / 219, m[4];
+	int32_t luma = in->full ? 65536 : 65536 * 255 / 219, m[4];
 	int black = in->full ? 0 : 16;
-	size_t pixels = (size_t)out->width * (size_t)out->height;
 
 	for (int i = 0; i < 4; i++)
-		m[i] = in->full ? (int64_t)in->matrix[i] * 224 / 255 : in->matrix[i];
-	for (size_t i = 0; i < pixels; i++) {
-		int64_t y = (plane[0].pixels[i] - black) * luma, u = plane[1].pixels[i] - 128, v = plane[2].pixels[i] - 128;
+		m[i] = (int32_t)(in->full ? (int64_t)in->matrix[i] * 224 / 255 : in->matrix[i]);
+	for (size_t i = 0; i < n; i++) {
+		int32_t l = (y[i] - black) * luma, a = u[i] - 128, b = v[i] - 128;
 
-		out->pixels[3 * i] = clipped(y + m[0] * v);
-		out->pixels[3 * i + 1] = clipped(y - m[2] * u - m[3] * v);
-		out->pixels[3 * i + 2] = clipped(y + m[1] * u);
+		rgb[3 * i] = clipped(l + m[0] * b);
+		rgb[3 * i + 1] = clipped(l - m[2] * a - m[3] * b);
+		rgb[3 * i + 2] = clipped(l + m[1] * a);
+	}
+}
+
+/* The pixel nearest to the middle of pixel i of n, which divide `side` pixels evenly. */
+static int picked(int i, int n, int side)
+{
+	return (int)((2 * (int64_t)i + 1) * side / (2 * (int64_t)n));
+}
+
+void yuv_pick(uint8_t *out, int width, int height, const struct yuv *in, const uint8_t *const plane[3], const int pitch[3])
+{
+	enum { RUN = 64 };
+	uint8_t run[3][RUN];
+	int x[RUN];
+
+	for (int first = 0; first < width; first += RUN) {
+		int n = width - first < RUN ? width - first : RUN;
+
+		for (int k = 0; k < n; k++)
+			x[k] = picked(first + k, width, in->width);
+		for (int row = 0; row < height; row++) {
+			int at = picked(row, height, in->height);
+			const uint8_t *y = plane[0] + (ptrdiff_t)at * pitch[0], *u = plane[1] + (ptrdiff_t)(at >> in->shift_y) * pitch[1];
+			const uint8_t *v = plane[2] + (ptrdiff_t)(at >> in->shift_y) * pitch[2];
+
+			for (int k = 0; k < n; k++) {
+				run[0][k] = y[x[k]];
+				run[1][k] = u[x[k] >> in->shift_x];
+				run[2][k] = v[x[k] >> in->shift_x];
+			}
+			yuv_rgb(out + 3 * ((ptrdiff_t)row * width + first), run[0], run[1], run[2], (size_t)n, in);
+		}
 	}
 }
 
@@ -70,7 +102,7 @@ int yuv_square(struct picture *out, const struct yuv *in, int x, int y, int w, i
 		                  size, filter, e);
 	}
 	if (!rc && !(rc = picture_alloc(out, size, size, 3, e)))
-		rgb_of(out, plane, in);
+		yuv_rgb(out->pixels, plane[0].pixels, plane[1].pixels, plane[2].pixels, (size_t)size * (size_t)size, in);
 	for (int i = 0; i < 3; i++)
 		picture_release(&plane[i]);
 	return rc;

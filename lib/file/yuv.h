@@ -2,6 +2,7 @@
 #ifndef DDM_FILE_YUV_H
 #define DDM_FILE_YUV_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -17,6 +18,13 @@ struct yuv {
 
 /* Bytes of the three planes one after another. */
 uint64_t yuv_bytes(int width, int height, int shift_x, int shift_y);
+
+/* rgb (n, 3) of n pixels, by the range and the matrix of `in`. */
+void yuv_rgb(uint8_t *rgb, const uint8_t *y, const uint8_t *u, const uint8_t *v, size_t n, const struct yuv *in);
+
+/* out (height, width, 3) = RGB of the pixels nearest to an even grid of width x height: scaled down by leaving out, as fast as can be. The rows of
+ * plane i begin `pitch[i]` bytes apart; in->plane is not read. */
+void yuv_pick(uint8_t *out, int width, int height, const struct yuv *in, const uint8_t *const plane[3], const int pitch[3]);
 
 /* The largest centred square of the rectangle w x h at (x, y), resized to size x size RGB. Each plane is resized and the result converted, not the
  * other way round: both steps are linear, so only rounding differs, and the cost is that of the small picture. Place and side of the square are

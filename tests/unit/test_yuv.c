@@ -133,9 +133,41 @@ static void test_place(void **state)
 	}
 }
 
+/* Every picked pixel is that in the middle of its part of the frame, by the conversion of one pixel, whatever the padding of the rows. */
+static void test_pick(void **state)
+{
+	enum { W = 131, H = 37, PITCH = 160 };
+	static uint8_t plane[3][H * PITCH], out[3 * W * H];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < H * PITCH; k++)
+			plane[i][k] = (uint8_t)((k * (31 + 8 * i) + k / 7) % 256);
+	for (int sx = 0; sx < 2; sx++)
+		for (int sy = 0; sy < 2; sy++)
+			for (int w = 1; w <= W; w += 26)
+				for (int h = 1; h <= H; h += 9) {
+					struct yuv p = {.width = W, .height = H, .shift_x = sx, .shift_y = sy};
+
+					memcpy(p.matrix, bt709.m, sizeof p.matrix);
+					yuv_pick(out, w, h, &p, (const uint8_t *const[]){plane[0], plane[1], plane[2]},
+					         (const int[]){PITCH, PITCH, PITCH});
+					for (int y = 0; y < h; y++)
+						for (int x = 0; x < w; x++) {
+							int px = (int)floor((x + .5) * W / w), py = (int)floor((y + .5) * H / h);
+							int chroma = (py >> sy) * PITCH + (px >> sx);
+							uint8_t want[3];
+
+							yuv_rgb(want, &plane[0][py * PITCH + px], &plane[1][chroma], &plane[2][chroma], 1, &p);
+							assert_memory_equal(out + 3 * (y * w + x), want, 3);
+						}
+				}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_colours), cmocka_unit_test(test_order), cmocka_unit_test(test_place)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_pick), cmocka_unit_test(test_colours), cmocka_unit_test(test_order),
+	                                   cmocka_unit_test(test_place)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -321,8 +321,10 @@ int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_st
 	}
 	if (s && measured && own.n != 1)
 		s->distance_rows += c->n;
-	if (s && at) {
-		*(r == m->router ? &s->router_rows : &s->uncertainty_rows) += c->n;
+	if (s && at && r != m->router)
+		s->uncertainty_rows += c->n;
+	if (s && at && r == m->router) {
+		s->router_rows += c->n;
 		count_entropy(x, c, s->steps, s->entropy, s->entropy_rows);
 	}
 	if (s && y->weights == WEIGHT_DENSITY && y->select != SELECT_EXPERT)

@@ -452,8 +452,19 @@ static struct train_options settled(const struct train_options *o, const struct 
 	return own;
 }
 
+/* A process that was killed at its very end, behind its result, has left its lock. */
+static void drop_dead_lock(const char *out)
+{
+	char *path = path_join(out, ".lock"), who[128];
+	struct runlock l;
+
+	if (path_exists(path) && !runlock_holder(out, who, sizeof who) && !runlock_take(&l, out, NULL))
+		runlock_drop(&l);
+	mem_free(path);
+}
+
 /* Take the lock and look whether the run is finished: 1 it is, 0 it is not, -1 on failure. A finished run needs no lock and is left
- * alone, but for the temporaries of a process that died. It is checked again under the lock, as another may have finished it meanwhile. */
+ * alone, but for the temporaries and the lock of a process that died. It is checked again under the lock, as another may have finished it meanwhile. */
 static int begin_run(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
@@ -462,6 +473,8 @@ static int begin_run(struct trainer *r, struct err *e)
 	if (o->extend && !path_exists(r->train_dir))
 		return err_set(e, ERR_NOINPUT, "%s: no such folder: --extend continues a run that was started without it", r->train_dir);
 	done = already_done(r, e);
+	if (done > 0)
+		drop_dead_lock(o->out);
 	if (!done && (dir_make(o->out, e) || runlock_take(&r->lock, o->out, e)))
 		return -1;
 	done = done ? done : already_done(r, e);

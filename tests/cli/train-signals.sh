@@ -142,6 +142,9 @@ RC=$?
 [ $RC -eq 0 ]
 tap_result $? "SIGTERM while the weights are published: 0" "exit $RC"
 check_same "and they are there" whole/$weights last/$weights
+: >last/.lock
+check "a process that was killed behind them has left its lock: again" $short -o last s
+check_absent "which is removed" last/.lock
 
 # The router: the same handlers.
 router="ddm-route-train -q --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --batch 8 --validate-samples 0 --threads 1 --steps 20 --log-every 1"

@@ -115,7 +115,7 @@ check_err "is named" 'five.tsv has no row "top-7" for whole trajectories'
 check_exit 65 "another table" ddm-diagnose correlation labels.tsv quality.tsv
 check_err "lacks columns" "labels.tsv: no column 't'"
 check_exit 2 "an option of the others" ddm-diagnose correlation --seed 1 five.tsv quality.tsv
-check_err "is refused" '^ddm-diagnose: --seed does nothing without COMMAND loss or budget or trajectories$'
+check_err "is refused" '^ddm-diagnose: --seed does nothing without COMMAND loss or budget or trajectories or uncertainty$'
 
 # Refusals
 refuse() {

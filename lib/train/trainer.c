@@ -464,7 +464,8 @@ static void drop_dead_lock(const char *out)
 }
 
 /* Take the lock and look whether the run is finished: 1 it is, 0 it is not, -1 on failure. A finished run needs no lock and is left
- * alone, but for the temporaries and the lock of a process that died. It is checked again under the lock, as another may have finished it meanwhile. */
+ * alone, but for the temporaries and the lock of a process that died. It is checked again under the lock, as another may have finished it
+ * meanwhile. */
 static int begin_run(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;

@@ -113,9 +113,8 @@ static int silent(struct comm *c, int rank, int peer, struct err *e)
 	char through[100] = "";
 
 	c->failed = 1;
-	comm_tell_culprit(c, rank, 0);
 	if (rank != peer)
-		snprintf(through, sizeof through, "; this rank waits for rank %d", peer);
+		snprintf(through, sizeof through, ": rank %d, for which this rank waits, waits for it", peer);
 	return err_set(e, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)%s", rank, c->timeout, through);
 }
 
@@ -130,29 +129,24 @@ static int is_done(struct comm *c, char *why)
 }
 
 /* Wait for the exchange with `peer`. The first tries are made at once, because most exchanges between processes of a machine take microseconds; then
- * the processor is left to others between two tries, and this rank says that it waits to those that ask. A long pause between two tries means that
- * this process itself was stopped, and counts for PAUSE of the time limit at most. */
-#define PAUSE .25
+ * the processor is left to others between two tries, and this rank says that it waits to those that ask. */
 static int wait_for(struct comm *c, int peer, struct err *e)
 {
 	enum { AT_ONCE = 200, SHORT_NS = 20000, LONG_NS = 500000, SHORT_TRIES = 2000, LISTEN_EACH = 16 };
-	double last = clock_seconds(), waited = 0;
+	double since = clock_seconds();
 	char why[COMM_ENGINE_WHY] = "";
 	int rc, asked = c->patient;
 
 	for (int64_t tries = 0; !(rc = is_done(c, why)); tries++) {
 		struct timespec t = {.tv_nsec = tries < SHORT_TRIES ? SHORT_NS : LONG_NS};
-		double now, pause;
+		double waited;
 
 		if (tries < AT_ONCE)
 			continue;
 		nanosleep(&t, NULL);
 		if (tries % LISTEN_EACH == 0)
 			comm_listen(c);
-		now = clock_seconds();
-		pause = now - last;
-		waited += pause < PAUSE * c->timeout ? pause : PAUSE * c->timeout;
-		last = now;
+		waited = clock_seconds() - since;
 		if (!asked && waited > ROLL_CALL_AFTER * c->timeout) {
 			asked = 1;
 			comm_ask(c);

@@ -20,7 +20,6 @@ struct comm {
 
 	pthread_mutex_t lock;       /* of what follows */
 	struct comm_answer *answer; /* (size) to the last question */
-	int culprit, reason;        /* 1 + the rank that another one has named, 0: none; and why */
 	int64_t begun, ended;       /* of comm_set_progress */
 };
 

@@ -95,14 +95,6 @@ static int name_ranks(char who[WHO], const struct comm_answer *all, int n, int64
 	return count;
 }
 
-static int first_of(const struct comm_answer *all, int n, int64_t call, int (*named)(const struct comm_answer *a, int64_t call))
-{
-	for (int r = 0; r < n; r++)
-		if (named(&all[r], call))
-			return r;
-	return -1;
-}
-
 static int is_silent(const struct comm_answer *a, int64_t call)
 {
 	(void)call;
@@ -129,8 +121,7 @@ static const char *blame(struct comm_devices *d, char who[WHO])
 	} fault[] = {{is_silent, "does not answer", "do not answer"},
 	             {has_not_come, "has not come to it", "have not come to it"},
 	             {is_past, "is past it, and what its GPU sent has not arrived", "are past it, and what their GPUs sent has not arrived"}};
-	enum { FAULTS = sizeof fault / sizeof *fault };
-	int n = comm_size(d->comm), count = 0, told, reason;
+	int n = comm_size(d->comm), count = 0;
 	struct comm_answer *all = mem_zalloc((size_t)n, sizeof *all);
 	int64_t call;
 	char ranks[WHO];
@@ -140,16 +131,9 @@ static const char *blame(struct comm_devices *d, char who[WHO])
 	for (int r = 0; r < n; r++)
 		call = all[r].answered && all[r].ended < call ? all[r].ended : call;
 	snprintf(who, WHO, "all ranks answer and are in it");
-	told = comm_told_culprit(d->comm, &reason);
-	if (told >= 0 && reason >= 0 && reason < FAULTS) {
-		snprintf(who, WHO, "rank %d %s", told, fault[reason].one);
-		count = 1;
-	}
-	for (int i = 0; i < FAULTS && !count; i++)
-		if ((count = name_ranks(ranks, all, n, call, fault[i].named))) {
+	for (size_t i = 0; i < sizeof fault / sizeof *fault && !count; i++)
+		if ((count = name_ranks(ranks, all, n, call, fault[i].named)))
 			snprintf(who, WHO, "%.*s %s", WHO - 80, ranks, count > 1 ? fault[i].more : fault[i].one);
-			comm_tell_culprit(d->comm, first_of(all, n, call, fault[i].named), i);
-		}
 	mem_free(all);
 	return who;
 }

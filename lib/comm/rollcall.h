@@ -26,12 +26,6 @@ void comm_answers(struct comm *c, struct comm_answer *all);
 /* The rank that keeps the caller waiting, which waits for `peer`: `peer` itself, or at the end of a chain of ranks that wait for each other. */
 int comm_culprit(struct comm *c, int peer);
 
-/* Tell all ranks whom this one names, before it ends, and why, by a number of the caller's: those whose time limit runs out later shall name the same,
- * and not a rank that has ended because of it. */
-void comm_tell_culprit(struct comm *c, int rank, int reason);
-/* The rank that another one named first, and why; -1: none was. */
-int comm_told_culprit(struct comm *c, int *reason);
-
 /* What this rank answers of its progress: calls that it has begun, and that have ended. */
 void comm_set_progress(struct comm *c, int64_t begun, int64_t ended);
 

@@ -2,14 +2,23 @@
 #include "comm/comm.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
-#include "comm/commimpl.h"
 #include "comm/halves.h"
 #include "core/clock.h"
 #include "core/mem.h"
+
+struct comm {
+	const struct comm_engine *engine;
+	int rank, size;
+	double timeout, seconds, hidden;
+	uint64_t sent;
+	int failed, together, patient;
+	double *met;     /* (size) when the last exchange with each rank ended */
+	atomic_int peer; /* 1 + the rank that this one waits for; 0: none */
+};
 
 int comm_rank(const struct comm *c)
 {
@@ -68,9 +77,6 @@ struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, 
 		return NULL;
 	}
 	c->met = mem_zalloc((size_t)c->size, sizeof *c->met);
-	c->answer = mem_zalloc((size_t)c->size, sizeof *c->answer);
-	pthread_mutex_init(&c->calling, NULL);
-	pthread_mutex_init(&c->lock, NULL);
 	return c;
 }
 
@@ -97,62 +103,34 @@ struct comm *comm_open(const char *engine_path, double timeout, struct err *e)
 	return comm_open_engine(engine, timeout, e);
 }
 
-/* Another thread may hang in the engine, so it is not waited for long. */
 void comm_abort(struct comm *c, int code)
 {
-	struct timespec soon;
-
-	clock_gettime(CLOCK_REALTIME, &soon);
-	soon.tv_sec++;
-	pthread_mutex_timedlock(&c->calling, &soon);
 	c->engine->end(code);
 }
 
-static int silent(struct comm *c, int rank, int peer, struct err *e)
+static int silent(struct comm *c, int peer, struct err *e)
 {
-	char through[100] = "";
-
 	c->failed = 1;
-	if (rank != peer)
-		snprintf(through, sizeof through, ": rank %d, for which this rank waits, waits for it", peer);
-	return err_set(e, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)%s", rank, c->timeout, through);
-}
-
-static int is_done(struct comm *c, char *why)
-{
-	int rc;
-
-	pthread_mutex_lock(&c->calling);
-	rc = c->engine->done(why);
-	pthread_mutex_unlock(&c->calling);
-	return rc;
+	return err_set(e, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)", peer, c->timeout);
 }
 
 /* Wait for the exchange with `peer`. The first tries are made at once, because most exchanges between processes of a machine take microseconds; then
- * the processor is left to others between two tries, and this rank says that it waits to those that ask. */
+ * the processor is left to others between two tries. */
 static int wait_for(struct comm *c, int peer, struct err *e)
 {
-	enum { AT_ONCE = 200, SHORT_NS = 20000, LONG_NS = 500000, SHORT_TRIES = 2000, LISTEN_EACH = 16 };
+	enum { AT_ONCE = 200, SHORT_NS = 20000, LONG_NS = 500000, SHORT_TRIES = 2000 };
 	double since = clock_seconds();
 	char why[COMM_ENGINE_WHY] = "";
-	int rc, asked = c->patient;
+	int rc;
 
-	for (int64_t tries = 0; !(rc = is_done(c, why)); tries++) {
+	for (int64_t tries = 0; !(rc = c->engine->done(why)); tries++) {
 		struct timespec t = {.tv_nsec = tries < SHORT_TRIES ? SHORT_NS : LONG_NS};
-		double waited;
 
 		if (tries < AT_ONCE)
 			continue;
 		nanosleep(&t, NULL);
-		if (tries % LISTEN_EACH == 0)
-			comm_listen(c);
-		waited = clock_seconds() - since;
-		if (!asked && waited > ROLL_CALL_AFTER * c->timeout) {
-			asked = 1;
-			comm_ask(c);
-		}
-		if (!c->patient && waited > c->timeout)
-			return silent(c, comm_culprit(c, peer), peer, e);
+		if (!c->patient && clock_seconds() - since > c->timeout)
+			return silent(c, peer, e);
 	}
 	if (rc < 0) {
 		c->failed = 1;
@@ -172,12 +150,7 @@ static int exchange(struct comm *c, int peer, const char *out, size_t out_bytes,
 
 		send = send < piece ? send : piece;
 		receive = receive < piece ? receive : piece;
-		int failed;
-
-		pthread_mutex_lock(&c->calling);
-		failed = c->engine->begin(peer, send ? out + at : NULL, send, receive ? in + at : NULL, receive, why);
-		pthread_mutex_unlock(&c->calling);
-		if (failed) {
+		if (c->engine->begin(peer, send ? out + at : NULL, send, receive ? in + at : NULL, receive, why)) {
 			c->failed = 1;
 			return err_set(e, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
 		}
@@ -363,11 +336,8 @@ int comm_receive(struct comm *c, int peer, void *x, size_t bytes, struct err *e)
 int comm_arrived(struct comm *c, int peer, struct err *e)
 {
 	char why[COMM_ENGINE_WHY] = "";
-	int rc;
+	int rc = c->engine->arrived(peer, why);
 
-	pthread_mutex_lock(&c->calling);
-	rc = c->engine->arrived(peer, why);
-	pthread_mutex_unlock(&c->calling);
 	if (rc < 0) {
 		c->failed = 1;
 		return err_set(e, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
@@ -377,7 +347,7 @@ int comm_arrived(struct comm *c, int peer, struct err *e)
 
 int comm_overdue(struct comm *c, int peer, struct err *e)
 {
-	return clock_seconds() - c->met[peer] > c->timeout ? silent(c, peer, peer, e) : 0;
+	return clock_seconds() - c->met[peer] > c->timeout ? silent(c, peer, e) : 0;
 }
 
 void comm_be_patient(struct comm *c, int patient)
@@ -462,11 +432,7 @@ void comm_close(struct comm *c)
 		comm_gather(c, all, 1, NULL);
 	if (c->failed)
 		comm_abort(c, ERR_UNAVAILABLE);
-	comm_listen(c); /* questions that were asked too late */
 	c->engine->stop();
-	pthread_mutex_destroy(&c->calling);
-	pthread_mutex_destroy(&c->lock);
-	mem_free(c->answer);
 	mem_free(c->met);
 	mem_free(c);
 }

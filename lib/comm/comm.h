@@ -9,8 +9,8 @@
  * same with vectors in the memory of devices.
  *
  * Calls are collective, except comm_send and comm_receive: every rank makes the same calls in the same order with the same sizes. They fail with
- * ERR_UNAVAILABLE, naming the rank that holds up the others (comm/rollcall.h), when a rank has not answered within the time limit; then the
- * communicator is of no more use, and the process should end by comm_abort.
+ * ERR_UNAVAILABLE, naming the rank, when a rank has not answered within the time limit; then the communicator is of no more use, and the process
+ * should end by comm_abort.
  *
  * One thread at a time uses a communicator; comm/background.h lends it to another thread. */
 #ifndef DDM_COMM_COMM_H

@@ -174,16 +174,13 @@ void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 	json_object_set_new(o, "backward_s", jsonio_real(r->backward_s));
 	json_object_set_new(o, "optimizer_s", jsonio_real(r->optimizer_s));
 	if (r->o->comm) {
-		const struct rank_sum *sum = &r->update.ranks.sum;
-		uint64_t sent = comm_sent(r->o->comm) + rank_sum_sent(sum);
-		double all = comm_seconds(r->o->comm) + rank_sum_seconds(sum);
-		double exposed = comm_exposed_seconds(r->o->comm) + rank_sum_exposed_seconds(sum);
+		uint64_t sent = comm_sent(r->o->comm) + rank_sum_sent(&r->update.ranks.sum);
 
-		json_object_set_new(o, "comm_s", jsonio_real(all - r->comm_s));
-		json_object_set_new(o, "comm_exposed_s", jsonio_real(exposed - r->comm_exposed_s));
+		json_object_set_new(o, "comm_s", jsonio_real(comm_seconds(r->o->comm) - r->comm_s));
+		json_object_set_new(o, "comm_exposed_s", jsonio_real(comm_exposed_seconds(r->o->comm) - r->comm_exposed_s));
 		json_object_set_new(o, "comm_bytes", json_integer((json_int_t)(sent - r->comm_bytes)));
-		r->comm_s = all;
-		r->comm_exposed_s = exposed;
+		r->comm_s = comm_seconds(r->o->comm);
+		r->comm_exposed_s = comm_exposed_seconds(r->o->comm);
 		r->comm_bytes = sent;
 		log_ranks(r, o);
 	}

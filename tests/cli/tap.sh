@@ -28,8 +28,7 @@
 #	skip_all REASON                 end here
 #	has_mpi                         whether ranks can be started; then $mpi is mpirun with the options for ranks of this machine
 #	need_mpi                        skip_all unless they can
-#	rank_process N REGEX            prints the process of rank N whose command matches
-#	second_rank REGEX               prints that of rank 1
+#	second_rank REGEX               prints the process of rank 1 whose command matches
 #	numpy_python                    prints a Python that has numpy; fails where there is none
 #	need_urls                       skip_all unless the programs read URLs and python3 is there; unsets the variables for that
 #	need PROG...                    skip_all unless these (jq, python3, strace...) are installed
@@ -351,12 +350,11 @@ has_mpi() {
 
 need_mpi() { has_mpi || skip_all "built without MPI, or no mpirun (Debian: libopenmpi-dev, openmpi-bin)"; }
 
-rank_process() {
-	for tap_p in $(pgrep -f "$2"); do
-		tr '\0' '\n' <"/proc/$tap_p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$tap_p"
+second_rank() {
+	for tap_p in $(pgrep -f "$1"); do
+		tr '\0' '\n' <"/proc/$tap_p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && echo "$tap_p"
 	done
 }
-second_rank() { rank_process 1 "$1"; }
 
 need_data() {
 	[ -n "$DATA" ] && [ -e "$DATA/${1:-.}" ] || skip_all "no test data${1:+ ($1)}: DDM_TEST_DATA"

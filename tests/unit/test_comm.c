@@ -372,41 +372,6 @@ static void patient_ranks(void **state)
 		assert_int_equal(status[r], 0);
 }
 
-/* Rank 2 stands still. Rank 0 waits for it, rank 1 for rank 0 and rank 3 for rank 1, and all name rank 2. They stay until the others have. */
-static int behind_another(struct comm *c)
-{
-	struct err e = {0};
-	char all[4] = {0};
-	int peer;
-
-	if (comm_rank(c) == 2) {
-		sleep(3);
-		return 5;
-	}
-	if (!comm_gather(c, all, 1, &e) || e.code != ERR_UNAVAILABLE)
-		return 1;
-	peer = comm_waits_for(c);
-	if (strncmp(e.msg, "rank 2 has not answered for 0.8 s (--comm-timeout)", 50) != 0) {
-		fprintf(stderr, "rank %d: %s\n", comm_rank(c), e.msg);
-		return 2;
-	}
-	if (peer != 2 && !strstr(e.msg, peer ? "rank 1, for which this rank waits, waits for it" : "rank 0, for which this rank waits, waits for it"))
-		return 3;
-	sleep(2);
-	return 4 + peer;
-}
-
-static void a_rank_behind_others_is_named(void **state)
-{
-	static const int want[] = {6, 4, 5, 5};
-	int status[MOST];
-
-	(void)state;
-	on_ranks(4, .8, behind_another, status);
-	for (int r = 0; r < 4; r++)
-		assert_int_equal(status[r], want[r]);
-}
-
 static void alone(void **state)
 {
 	struct err e = {0};
@@ -431,7 +396,6 @@ int main(void)
 	                                   cmocka_unit_test(a_rank_is_lost),
 	                                   cmocka_unit_test(sums_of_three_are_refused),
 	                                   cmocka_unit_test(patient_ranks),
-	                                   cmocka_unit_test(a_rank_behind_others_is_named),
 	                                   cmocka_unit_test(alone)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

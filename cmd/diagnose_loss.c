@@ -135,6 +135,7 @@ static int open_samples(struct run *r, const char *shards, struct err *e)
 	                                  .pool = r->pool};
 	const struct dataset_info *info;
 	char theirs[NET_SAMPLE_TEXT], ours[NET_SAMPLE_TEXT];
+	struct str text = {0};
 
 	if (!(r->data = dataset_open(shards, &o, e)))
 		return -1;
@@ -147,12 +148,13 @@ static int open_samples(struct run *r, const char *shards, struct err *e)
 		return err_set(e, ERR_DATA, "%s: has %d classes, but the model was trained with %d", shards, info->classes, s->classes);
 	r->pick = mem_alloc((size_t)info->count * sizeof *r->pick);
 	for (int64_t i = 0; i < info->count; i++) {
-		const char *key = dataset_key(r->data, i);
+		const char *key = dataset_key(r->data, i, &text);
 		char *keyed = str_new("%llu/%s", (unsigned long long)ask->seed, key);
 
 		r->pick[i] = (struct pick){hash64(keyed, strlen(keyed)), hash64(key, strlen(key)) & (((uint64_t)1 << ID_BITS) - 1), i};
 		mem_free(keyed);
 	}
+	str_release(&text);
 	qsort(r->pick, (size_t)info->count, sizeof *r->pick, by_order);
 	for (int64_t i = 0; i < info->count && r->n < ask->count; i++)
 		if (!r->n || by_order(&r->pick[r->n - 1], &r->pick[i]) != 0)
@@ -184,15 +186,16 @@ static int prepare(struct run *r, struct err *e)
 static int read_batch(struct run *r, int64_t first, int64_t n, struct sha256 *hash, struct err *e)
 {
 	int64_t d = r->ensemble.d;
-	int drawn = dataset_info(r->data)->deviations;
+	int drawn = dataset_info(r->data)->deviations, rc = 0;
+	struct str text = {0};
 
-	for (int64_t i = 0; i < n; i++) {
+	for (int64_t i = 0; i < n && !rc; i++) {
 		const struct pick *p = &r->pick[first + i];
 		struct dataset_item it = {.x = r->x0 + i * d, .std = drawn ? r->std : NULL};
-		const char *key = dataset_key(r->data, p->index);
+		const char *key = dataset_key(r->data, p->index, &text);
 
-		if (dataset_item(r->data, p->index, &it, e))
-			return -1;
+		if ((rc = dataset_item(r->data, p->index, &it, e)))
+			break;
 		if (drawn)
 			latent_draw(it.x, r->std, d, ask->seed, 0, p->id);
 		sha256_add(hash, key, strlen(key) + 1);
@@ -202,7 +205,8 @@ static int read_batch(struct run *r, int64_t first, int64_t n, struct sha256 *ha
 		r->label[i] = r->told == TOLD_CLASS ? it.label : r->told == TOLD_CLUSTER ? it.cluster : -1;
 		r->cluster[i] = it.cluster;
 	}
-	return 0;
+	str_release(&text);
+	return rc;
 }
 
 static int measure(struct run *r, struct err *e)
@@ -314,6 +318,7 @@ static int write_items(const struct run *r, const struct stamp *stamp, struct er
 {
 	const char **names = mem_zalloc((size_t)r->times + 2, sizeof *names);
 	char **own = mem_zalloc((size_t)r->times, sizeof *own);
+	struct str key = {0};
 	struct tsv_writer *w;
 	int rc = 0;
 
@@ -327,7 +332,7 @@ static int write_items(const struct run *r, const struct stamp *stamp, struct er
 
 		for (int k = 0; k < r->times; k++)
 			mean += r->loss[i * r->times + k] / r->times;
-		tsv_put(w, dataset_key(r->data, r->pick[i].index));
+		tsv_put(w, dataset_key(r->data, r->pick[i].index, &key));
 		tsv_put_f64(w, mean);
 		for (int k = 0; k < r->times; k++)
 			tsv_put_f64(w, r->loss[i * r->times + k]);
@@ -337,6 +342,7 @@ static int write_items(const struct run *r, const struct stamp *stamp, struct er
 		mem_free(own[k]);
 	mem_free(own);
 	mem_free(names);
+	str_release(&key);
 	if (w && rc)
 		tsv_abort(w);
 	return w && !rc ? tsv_commit(w, e) : -1;

@@ -13,7 +13,7 @@
 
 enum { KEYS_MOST = 1 << 30 };
 
-static const char *out, *list, *new_model;
+static const char *out, *list, *new_model, *beside;
 static struct option_list models;
 static struct forget_training training;
 static int nul_list, as_json, run, keep_router;
@@ -30,6 +30,8 @@ static const struct option options[] = {
      .help = "say which networks of this model saw the samples; further ones: where its networks started from", OPTION_ALWAYS},
     {"--new-model", .type = OPTION_TEXT, .value = &new_model, .arg = "DIR", .help = "folder of the model after the trainings",
      .said = "default: MODEL.new", .when = {{USE_NEEDS, "--model"}}},
+    {"--beside", .type = OPTION_TEXT, .value = &beside, .arg = "SHARDS",
+     .help = "the clips, or pictures, that its networks were trained on beside these samples", .when = {{USE_NEEDS, "--model"}}},
     {"--run", .type = OPTION_FLAG, .value = &run, .help = "train these networks again, and link the others into the new model",
      .when = {{USE_NEEDS, "--model"}}},
     {"--keep-router", .type = OPTION_FLAG, .value = &keep_router, .help = "do not train the router again, though it saw the samples",
@@ -111,7 +113,7 @@ static int look_at_networks(const struct forget_report *r, struct lineage *l, st
 	if (lineage_find(l, models.v, models.n, &s, e))
 		return -1;
 	spare_router(l);
-	return retrainplan_make(p, l, r->out, r->model, e);
+	return retrainplan_make(p, l, r->out, beside, r->model, e);
 }
 
 static int forget(const char *shards, char **key, size_t n, const char *model, struct err *e)

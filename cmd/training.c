@@ -44,6 +44,8 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 	if (train_plan(o, device, &p, e))
 		return -1;
 	printf("parameters\t%" PRId64 "\nsamples\t%" PRId64 "\nsteps\t%" PRId64 "\n", p.parameters, p.samples, p.steps);
+	if (o->pictures)
+		printf("pictures\t%" PRId64 "\n", p.pictures);
 	printf("batch\t%" PRId64 "\naccumulate\t%" PRId64 "\n", o->batch, p.accumulate);
 	printf("ranks\t%" PRId64 "\ncomm_bytes\t%" PRIu64 "\n", p.ranks, p.comm);
 	printf("gflop_per_image\t%.6g\n", p.flops_per_sample * 1e-9);

@@ -118,3 +118,19 @@ json_t *provenance_of(const json_t *counts, int cluster)
 	json_decref(out);
 	return NULL;
 }
+
+void provenance_join(json_t *counts, const json_t *more)
+{
+	const char *key;
+	json_t *v, *was;
+
+	json_object_foreach ((json_t *)(uintptr_t)more, key, v) {
+		was = json_object_get(counts, key);
+		if (!was)
+			json_object_set_new(counts, key, json_deep_copy(v));
+		else if (json_is_object(v))
+			provenance_join(was, v);
+		else
+			json_object_set_new(counts, key, json_integer(json_integer_value(was) + json_integer_value(v)));
+	}
+}

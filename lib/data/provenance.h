@@ -18,4 +18,7 @@ void provenance_add(json_t *counts, const void *facts, size_t len, int cluster, 
  * Caller json_decref()s. counts may be NULL. */
 json_t *provenance_of(const json_t *counts, int cluster);
 
+/* Add to `counts`, as provenance_of returns them, those of other samples. */
+void provenance_join(json_t *counts, const json_t *more);
+
 #endif

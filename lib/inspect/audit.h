@@ -18,7 +18,7 @@ struct audit_options {
 	const char *head;   /* NULL, or the hash of a line that the chain must hold, as an earlier audit told it */
 	/* NULL, or "A..B" or "all": train again from the newest checkpoint at or before step A to step B, in a new folder `scratch`, which is removed
 	 * at the end. The others are those of the training, where it had them. */
-	const char *replay, *scratch, *init_weights, *pretrained, *experts, *null_text, *null_pooled;
+	const char *replay, *scratch, *init_weights, *pretrained, *pictures, *experts, *null_text, *null_pooled;
 	/* Not 0: train again to this step, without comparing, and write its trace (inspect/trace.h) to trace_to. */
 	int64_t trace;
 	const char *trace_to;

@@ -176,6 +176,7 @@ static int find_options(struct replaying *r, const json_t *run, struct train_opt
 	o->init_from = have->init_weights;
 	o->from = have->pretrained;
 	o->experts = have->experts;
+	o->pictures = have->pictures;
 	o->null_text = have->null_text;
 	o->null_pooled = have->null_pooled;
 	o->out = r->dir;

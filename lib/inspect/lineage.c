@@ -73,16 +73,17 @@ static int64_t sum(const int64_t *n, int k)
 static void judge(struct lineage_network *x, const struct lineage_samples *s)
 {
 	const json_t *cluster = json_object_get(x->stamp, "cluster");
-	const char *data = input(x, "shards"), *program = json_string_value(json_object_get(x->stamp, "program"));
+	const char *data = input(x, "shards"), *pictures = input(x, "pictures"), *program = json_string_value(json_object_get(x->stamp, "program"));
 	int router = program && !strcmp(program, "ddm-route-train"), own = ensemble_uncertainty_number(x->name);
 	int64_t k = !router && json_is_integer(cluster) ? json_integer_value(cluster) : own;
 	int64_t train, held;
 
+	x->input = pictures && is_known(s, pictures) ? "pictures" : "shards";
 	if (!data) {
 		set(x, LINEAGE_UNKNOWN, mem_strdup("it does not record the shards of its training"));
 		return;
 	}
-	if (!is_known(s, data)) {
+	if (!is_known(s, input(x, x->input))) {
 		set(x, LINEAGE_UNKNOWN, str_new("it was trained on other shards, whose manifest has the hash %.16s", data));
 		return;
 	}

@@ -29,6 +29,7 @@ struct lineage_network {
 	enum lineage_saw saw;
 	int keep;                /* set by the caller: it is not to be trained again, whatever it saw */
 	char *why;               /* one clause */
+	const char *input;       /* the input of its training that the samples were in: "shards", or "pictures" (--pictures) */
 	json_t *stamp;           /* of its training; NULL: none is recorded */
 	const char *init, *from; /* borrowed paths of the networks that it started from (train/traincommand.h); NULL: none, or unknown */
 	char weights[65];        /* SHA-256 of its weights, if some network started from others; else empty */

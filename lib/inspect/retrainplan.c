@@ -29,16 +29,30 @@ static const char *start_of(const struct retrain_plan *p, const char *dir)
 	return dir;
 }
 
+/* The paths of a training whose samples are in `shards`, and in `beside` if it had other samples too. */
+static struct traincommand_paths paths_of(const struct lineage_network *x, const char *shards, const char *beside)
+{
+	int pictures = !strcmp(x->input, "pictures");
+
+	return (struct traincommand_paths){.shards = pictures ? beside : shards, .pictures = pictures ? shards : beside};
+}
+
 /* Compare the command on the old files with the recorded run: it must differ in the samples alone. */
-static void check_command(struct retrain_step *s, const char *shards, struct err *e)
+static void check_command(struct retrain_step *s, const char *shards, const char *beside, struct err *e)
 {
 	char *experts = parent_of(s->x);
-	struct traincommand_paths paths = {shards, s->out, s->x->init, s->x->from, experts};
-	json_t *words = traincommand_words(s->x->stamp, &paths, e);
+	struct traincommand_paths paths = paths_of(s->x, shards, beside);
+	json_t *words;
 	struct str what = {0};
 	struct err why = {0};
-	int n = words ? traincommand_differs(words, s->x->stamp, &what, &why) : 0;
+	int n;
 
+	paths.out = s->out;
+	paths.init = s->x->init;
+	paths.from = s->x->from;
+	paths.experts = experts;
+	words = traincommand_words(s->x->stamp, &paths, e);
+	n = words ? traincommand_differs(words, s->x->stamp, s->x->input, &what, &why) : 0;
 	if (n < 0)
 		s->note = str_new("the command could not be compared with the recorded run: %s", why.code ? why.msg : "its stamp is damaged");
 	else if (n > 0)
@@ -48,9 +62,9 @@ static void check_command(struct retrain_step *s, const char *shards, struct err
 	mem_free(experts);
 }
 
-static int add(struct retrain_plan *p, const struct lineage_network *x, const char *shards, const char *model, struct err *e)
+static int add(struct retrain_plan *p, const struct lineage_network *x, const char *shards, const char *beside, const char *model, struct err *e)
 {
-	struct traincommand_paths paths = {shards, NULL, start_of(p, x->init), start_of(p, x->from), model};
+	struct traincommand_paths paths = paths_of(x, shards, beside);
 	struct retrain_step *s;
 
 	p->v = mem_resize(p->v, (size_t)p->n + 1, sizeof *p->v);
@@ -58,14 +72,17 @@ static int add(struct retrain_plan *p, const struct lineage_network *x, const ch
 	*s = (struct retrain_step){.x = x};
 	s->out = x->model ? str_new("%s-start%d/%s", model, x->model, x->name) : str_new("%s/%s", model, x->name);
 	paths.out = s->out;
+	paths.init = start_of(p, x->init);
+	paths.from = start_of(p, x->from);
+	paths.experts = model;
 	s->words = traincommand_words(x->stamp, &paths, e);
 	if (!s->words)
 		return err_prefix(e, "%s", x->dir);
-	check_command(s, shards, e);
+	check_command(s, shards, beside, e);
 	return 0;
 }
 
-int retrainplan_make(struct retrain_plan *p, const struct lineage *l, const char *shards, const char *model, struct err *e)
+int retrainplan_make(struct retrain_plan *p, const struct lineage *l, const char *shards, const char *beside, const char *model, struct err *e)
 {
 	*p = (struct retrain_plan){0};
 	/* First the networks of other folders, then the first folder's experts, then its router and their uncertainties, which learn from these. */
@@ -74,7 +91,7 @@ int retrainplan_make(struct retrain_plan *p, const struct lineage *l, const char
 			const struct lineage_network *x = &l->v[i];
 			int turn = x->model ? 0 : ensemble_number(x->name) >= 0 ? 1 : 2;
 
-			if (x->saw == LINEAGE_TRAINED && !x->keep && turn == round && add(p, x, shards, model, e))
+			if (x->saw == LINEAGE_TRAINED && !x->keep && turn == round && add(p, x, shards, beside, model, e))
 				return -1;
 		}
 	return 0;

@@ -16,10 +16,11 @@ struct retrain_plan {
 	int n;
 };
 
-/* Plan the trainings of all networks of `l` that saw the samples and are not to be kept. shards: the folder without the samples. model: the new
+/* Plan the trainings of all networks of `l` that saw the samples and are not to be kept. shards: the folder without the samples. beside:
+ * the other shards of those that were trained on clips and pictures, or NULL. model: the new
  * model's folder, for the networks of the first model; those of model I > 0 go to MODEL-startI. What the experts started from is trained before
  * them, and the router last. ERR_DATA if a training has no stamp. Release with retrainplan_release, after an error too. */
-int retrainplan_make(struct retrain_plan *p, const struct lineage *l, const char *shards, const char *model, struct err *e);
+int retrainplan_make(struct retrain_plan *p, const struct lineage *l, const char *shards, const char *beside, const char *model, struct err *e);
 void retrainplan_release(struct retrain_plan *p);
 
 /* The step that trains this network, or NULL. */

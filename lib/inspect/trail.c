@@ -231,7 +231,7 @@ static void follow_network(struct trail *t, const char *dir, const char *name, c
 	static const char *const starts[] = {"init", "from", "experts"};
 	json_t *facts = json_object();
 	const json_t *stamp, *step;
-	const char *data;
+	const char *data, *pictures;
 	struct str s = {0};
 
 	describe_path(facts, dir, &quick, NULL);
@@ -248,6 +248,7 @@ static void follow_network(struct trail *t, const char *dir, const char *name, c
 	add(t, name, hash, dir, stamp, mem_strdup(stamp ? str_text(&s) : ""));
 	str_release(&s);
 	data = text_of(json_object_get(stamp, "inputs"), "shards");
+	pictures = text_of(json_object_get(stamp, "inputs"), "pictures");
 	for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
 		if (text_of(json_object_get(stamp, "inputs"), starts[i]))
 			add_end(t, str_new("%s: it %s, with the hash %.16s", dir,
@@ -257,6 +258,8 @@ static void follow_network(struct trail *t, const char *dir, const char *name, c
 		add_end(t, str_new("%s: it does not record its training", dir));
 	else if (is_new(t, data))
 		follow_shards(t, "shards", data);
+	if (pictures && is_new(t, pictures))
+		follow_shards(t, "shards of pictures", pictures);
 	json_decref(facts);
 }
 

@@ -151,7 +151,7 @@ static void divide(struct trainer *r, float *values, const char *part, double te
 
 int calibrate(struct trainer *r, float *values, struct err *e)
 {
-	struct states y = {.k = r->net.clusters, .n = PASSES * r->validations};
+	struct states y = {.k = r->net.clusters, .n = PASSES * r->main.validations};
 	double temperature;
 	int rc = -1;
 
@@ -159,7 +159,7 @@ int calibrate(struct trainer *r, float *values, struct err *e)
 	y.targets = mem_try((size_t)(y.n * y.k), sizeof *y.targets, "targets of held-out samples", e);
 	y.t = mem_zalloc((size_t)y.n, sizeof *y.t);
 	y.label = mem_zalloc((size_t)y.n, sizeof *y.label);
-	if (y.logits && y.targets && !held_run(r, values, PASSES, keep_state, &y, e)) {
+	if (y.logits && y.targets && !held_run(r, &r->main, values, PASSES, keep_state, &y, e)) {
 		temperature = calibrate_temperature(y.logits, y.targets, y.n, y.k);
 		tell(r, &y, temperature);
 		divide(r, values, "weight", temperature);

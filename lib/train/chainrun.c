@@ -61,7 +61,9 @@ static void add_run(struct trainer *r)
 	json_object_set_new(o, "steps", json_integer(r->steps));
 	json_object_set_new(o, "stamp", json_loads(r->stamp, 0, NULL));
 	json_object_set(o, "exact", r->exact);
-	json_object_set_new(o, "samples", json_integer(dataset_info(r->data)->count));
+	json_object_set_new(o, "samples", json_integer(dataset_info(r->main.data)->count));
+	if (r->pictures.data)
+		json_object_set_new(o, "pictures", json_integer(dataset_info(r->pictures.data)->count));
 	json_object_set_new(o, "parameters", names);
 	json_object_set_new(o, "frozen", frozen);
 	add(r, o);
@@ -141,23 +143,23 @@ int chain_first_line(struct trainer *r, struct err *e)
 }
 
 struct keys {
-	const struct trainer *r;
+	const struct train_set *s;
 	const struct batch *b; /* this rank's part of it */
 };
 
 static const char *key_at(void *arg, int64_t i)
 {
 	const struct keys *k = arg;
-	int64_t sample = loader_sample(k->r->loader, k->b->number, i);
+	int64_t sample = loader_sample(k->s->loader, k->b->number, i);
 
 	assert(i >= k->b->n || sample == k->b->index[i]); /* rank 0's part comes first */
-	return dataset_key(k->r->data, sample);
+	return dataset_key(k->s->data, sample);
 }
 
 /* The whole batch, also the parts that other ranks read. */
-void chain_take_batch(struct trainer *r, const struct batch *b)
+void chain_take_batch(struct trainer *r, const struct train_set *s, const struct batch *b)
 {
-	struct keys k = {r, b};
+	struct keys k = {s, b};
 
 	if (r->chain.fd >= 0)
 		chain_batch(&r->chain, r->o->batch, key_at, &k);

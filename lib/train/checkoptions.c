@@ -59,6 +59,12 @@ int options_check(const struct train_options *o, struct err *e)
 		return -1;
 	if (o->target.kind == TARGET_CLUSTER && o->experts)
 		return err_set(e, ERR_USAGE, "--experts: --target cluster needs none; give --target error, regret, variance, uncertainty or mixture");
+	if (o->pictures && !(o->picture_share > 0 && o->picture_share < 1))
+		return err_set(e, ERR_USAGE, "--picture-share %g: must be above 0 and below 1", o->picture_share);
+	if (o->pictures && o->first_frame && !(o->first_frame_drop > 0))
+		return err_set(
+		    e, ERR_USAGE,
+		    "--pictures: pictures are learned without a first frame, which --first-frame-drop 0 rules out; give a probability above 0");
 	if (o->dropout > 0 && !net_has_dropout(&o->net))
 		return err_set(e, ERR_USAGE, "--dropout: a %s network has no dropout; U-Nets have it (--model unet-...)", net_name(&o->net));
 	return 0;

@@ -112,6 +112,11 @@ static int save_manifest(const char *dir, const struct train_state *s, const cha
 	snprintf(exact, sizeof exact, "%a", s->loss_sum);
 	json_object_set_new(o, "loss_sum", json_string(exact));
 	json_object_set_new(o, "loss_count", json_integer(s->loss_count));
+	if (s->picture_loss_count) {
+		snprintf(exact, sizeof exact, "%a", s->picture_loss_sum);
+		json_object_set_new(o, "picture_loss_sum", json_string(exact));
+		json_object_set_new(o, "picture_loss_count", json_integer(s->picture_loss_count));
+	}
 	json_object_set_new(o, "line_step", json_integer(s->line_step));
 	if (s->optimizer == OPTIMIZER_SCHEDULE_FREE) {
 		snprintf(exact, sizeof exact, "%a", s->lr_squares);
@@ -214,16 +219,17 @@ static int check_file(const char *dir, const json_t *f, int hashes, struct err *
 
 static int load_numbers(const json_t *o, const char *where, struct train_state *s, struct err *e)
 {
-	const char *best = NULL, *sum = NULL, *squares = NULL;
+	const char *best = NULL, *sum = NULL, *pictures = NULL, *squares = NULL;
 	const json_t *chain = json_object_get(o, "chain");
 	int64_t format = 0;
 
-	s->loss_count = 0;
+	s->loss_count = s->picture_loss_count = 0;
 	s->line_step = -1;
 	if (jsonio_i64(o, "format", 1, FORMAT, FORMAT, &format, where, e) || jsonio_i64(o, "step", 1, 0, INT64_MAX, &s->step, where, e) ||
 	    jsonio_i64(o, "updates", 1, 0, INT64_MAX, &s->updates, where, e) ||
 	    jsonio_i64(o, "skipped_in_a_row", 1, 0, INT64_MAX, &s->skipped_in_a_row, where, e) || jsonio_str(o, "loss_sum", 0, &sum, where, e) ||
-	    jsonio_i64(o, "loss_count", 0, 0, INT64_MAX, &s->loss_count, where, e) ||
+	    jsonio_i64(o, "loss_count", 0, 0, INT64_MAX, &s->loss_count, where, e) || jsonio_str(o, "picture_loss_sum", 0, &pictures, where, e) ||
+	    jsonio_i64(o, "picture_loss_count", 0, 0, INT64_MAX, &s->picture_loss_count, where, e) ||
 	    jsonio_i64(o, "line_step", 0, 0, INT64_MAX, &s->line_step, where, e) || jsonio_str(o, "best_loss", 0, &best, where, e) ||
 	    jsonio_i64(o, "best_step", 0, 0, INT64_MAX, &s->best_step, where, e) ||
 	    jsonio_str(o, "lr_squares", s->optimizer == OPTIMIZER_SCHEDULE_FREE, &squares, where, e))
@@ -232,11 +238,13 @@ static int load_numbers(const json_t *o, const char *where, struct train_state *
 	s->chain = json_is_object(chain) ? jsonio_line(chain) : NULL;
 	s->best_loss = INFINITY;
 	s->line_step = s->line_step < 0 ? s->step : s->line_step; /* checkpoints of earlier versions lack these three */
-	s->loss_sum = s->lr_squares = 0;
+	s->loss_sum = s->picture_loss_sum = s->lr_squares = 0;
 	if (squares && parse_f64(squares, 0, INFINITY, &s->lr_squares))
 		return err_set(e, ERR_DATA, "%s: \"lr_squares\" is not a number", where);
 	if (sum && parse_f64(sum, -INFINITY, INFINITY, &s->loss_sum))
 		return err_set(e, ERR_DATA, "%s: \"loss_sum\" is not a number", where);
+	if (pictures && parse_f64(pictures, -INFINITY, INFINITY, &s->picture_loss_sum))
+		return err_set(e, ERR_DATA, "%s: \"picture_loss_sum\" is not a number", where);
 	if (best && parse_f64(best, -INFINITY, INFINITY, &s->best_loss))
 		return err_set(e, ERR_DATA, "%s: \"best_loss\" is not a number", where);
 	return 0;

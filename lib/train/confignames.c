@@ -20,25 +20,37 @@ static void put_names(json_t *o, const char *key, const json_t *names, int64_t n
 
 int clusters_known(const struct trainer *r)
 {
-	const char *partition = dataset_info(r->data)->manifest->partition;
+	const char *partition = dataset_info(r->main.data)->manifest->partition;
 
 	return !r->frozen || (!frozen_info(r->frozen).weights && *partition && !strcmp(partition, frozen_info(r->frozen).partition));
 }
 
-/* Add what the training samples say of their sources and licences. */
+/* What the samples of a set say of their sources and licences, or NULL. Caller json_decref()s. */
+static json_t *provenance_in(const struct train_set *s, int cluster)
+{
+	json_t *stamp = json_loads(dataset_info(s->data)->manifest->stamp, 0, NULL);
+	json_t *counts = provenance_of(json_object_get(stamp, "provenance"), cluster);
+
+	json_decref(stamp);
+	return counts;
+}
+
 static void put_provenance(const struct trainer *r, json_t *o)
 {
-	json_t *stamp = json_loads(dataset_info(r->data)->manifest->stamp, 0, NULL);
-	json_t *counts = provenance_of(json_object_get(stamp, "provenance"), r->o->cluster);
+	json_t *counts = provenance_in(&r->main, r->o->cluster), *more = r->pictures.data ? provenance_in(&r->pictures, r->picture_cluster) : NULL;
 
+	if (counts && more)
+		provenance_join(counts, more);
+	else if (more)
+		counts = json_incref(more);
 	if (counts)
 		json_object_set_new(o, "provenance", counts);
-	json_decref(stamp);
+	json_decref(more);
 }
 
 void config_names(const struct trainer *r, json_t *o)
 {
-	const struct dataset_info *info = dataset_info(r->data);
+	const struct dataset_info *info = dataset_info(r->main.data);
 	const struct manifest *m = info->manifest;
 	const char *partition = r->frozen ? frozen_info(r->frozen).partition : m->partition;
 	const json_t *extends = r->frozen ? frozen_info(r->frozen).extends : m->extends;

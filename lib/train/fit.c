@@ -6,14 +6,27 @@
 #include "core/str.h"
 #include "train/run.h"
 
+/* Add what a set needs. Returns the bytes of its prefetched batches, which are on the host. */
+static uint64_t plan_set(const struct trainer *r, const struct train_set *s, const struct net_config *c, struct train_plan *p)
+{
+	uint64_t loading = loader_bytes(s->data, r->parts * r->part, LOADER_AHEAD);
+
+	p->activations += (uint64_t)tape_arena_bytes(s->loss.tape);
+	p->scratch += (uint64_t)tape_scratch_bytes(s->loss.tape);
+	p->batches += noised_bytes(r->part, c, s->objective.def.loss, r->device->streams) + loading;
+	p->data += dataset_info(s->data)->kept_bytes + (s->held ? dataset_info(s->held)->kept_bytes : 0);
+	return loading;
+}
+
 void trainer_plan(const struct trainer *r, struct train_plan *p)
 {
 	const struct train_options *o = r->o;
 	int bf16 = device_stores_bf16(r->device, (enum precision)o->precision);
 	struct device_memory m = {0};
 	struct frozen_bytes experts = {0};
+	struct net_config one = picture_net(&r->net);
 	struct shares shares;
-	uint64_t loading = loader_bytes(r->data, r->parts * r->part, LOADER_AHEAD); /* prefetched batches, on the host */
+	uint64_t loading = 0;
 
 	if (r->frozen)
 		experts = frozen_bytes(r->frozen, r->part);
@@ -23,16 +36,14 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	shares_init(&shares, &r->params, o->optimizer == OPTIMIZER_MUON, 0, rank_count(o));
 	p->weights = (sizeof(float) + (bf16 ? sizeof(uint16_t) : 0)) * (uint64_t)r->params.total;
 	p->gradients = update_bytes(&r->params, rank_parts(o), rank_count(o));
-	p->optimizer = state_bytes(&r->params, o->keep_best && r->held, bf16, o->offload, shares.most) - p->weights + update_mask_bytes(&r->params) +
-	               update_lane_bytes(&r->params, o->offload);
+	p->optimizer = state_bytes(&r->params, o->keep_best && r->main.held, bf16, o->offload, shares.most) - p->weights +
+	               update_mask_bytes(&r->params) + update_lane_bytes(&r->params, o->offload);
 	p->optimizer += o->optimizer == OPTIMIZER_MUON ? muon_bytes(&r->params, r->device) : 0;
 	p->offloaded = o->offload ? 2 * sizeof(float) * (uint64_t)shares.most : 0;
 	p->comm = rank_count(o) > 1 ? rank_update_step_bytes(&shares, o->batch) + comm_gather_bytes(0, rank_count(o), 1) /* whether to stop */ : 0;
 	shares_release(&shares);
-	p->activations = (uint64_t)tape_arena_bytes(r->loss.tape);
-	p->scratch = (uint64_t)tape_scratch_bytes(r->loss.tape);
-	p->batches = noised_bytes(r->part, &r->net, r->objective.def.loss, r->device->streams) + loading;
-	p->data = dataset_info(r->data)->kept_bytes + (r->held ? dataset_info(r->held)->kept_bytes : 0);
+	loading = plan_set(r, &r->main, &r->net, p);
+	loading += r->pictures.data ? plan_set(r, &r->pictures, &one, p) : 0;
 	p->experts = experts.host + experts.device;
 	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data + p->experts + p->offloaded;
 	p->device = p->total - p->data - (r->device->host ? 0 : loading + p->offloaded + experts.host);
@@ -42,7 +53,8 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 		p->device -= experts.device - experts.least;
 	p->beside = m.total && !r->device->host ? m.total - m.free - m.used : 0;
 	p->parameters = params_count(&r->params, 0);
-	p->samples = dataset_info(r->data)->count;
+	p->samples = dataset_info(r->main.data)->count;
+	p->pictures = r->pictures.data ? dataset_info(r->pictures.data)->count : 0;
 	p->steps = r->steps;
 	p->flops_per_sample = r->flops_per_sample;
 }
@@ -120,14 +132,18 @@ static void put_saving(struct str *s, const struct saving *v, const struct train
 
 static uint64_t need_of(const struct trainer *r, const struct train_options *o)
 {
-	struct trainer v = {
-	    .o = o, .net = r->net, .data = r->data, .held = r->held, .path = r->path, .device = r->device, .steps = r->steps, .frozen = r->frozen};
+	struct trainer v = {.o = o, .net = r->net, .path = r->path, .device = r->device, .steps = r->steps, .frozen = r->frozen};
 	struct train_plan p;
 
+	v.main.data = r->main.data;
+	v.main.held = r->main.held;
+	v.pictures.data = r->pictures.data;
+	v.pictures.held = r->pictures.held;
 	v.part = o->batch / o->accumulate;
 	trainer_record(&v);
 	trainer_plan(&v, &p);
-	tape_free(v.loss.tape);
+	tape_free(v.main.loss.tape);
+	tape_free(v.pictures.loss.tape);
 	params_release(&v.params);
 	return p.device;
 }

@@ -2,13 +2,13 @@
 #include "train/run.h"
 
 /* Set the targets of n samples from the experts' errors at them, and each sample's label to the expert with the least error. */
-static int ask_experts(struct trainer *r, int64_t n, const struct clean *clean, struct err *e)
+static int ask_experts(struct trainer *r, struct train_set *s, int64_t n, const struct clean *clean, struct err *e)
 {
-	struct noised *z = &r->noised;
+	struct noised *z = &s->noised;
 	int k = (int)r->net.clusters;
 	int64_t numbers = (int64_t)(z->row_bytes[NOISED_TARGET] / sizeof *z->target);
 	const double *gram =
-	    frozen_gram(r->frozen, n, tape_data(r->loss.tape, r->loss.x), tape_data(r->loss.tape, r->loss.velocity), z->t, clean->label, e);
+	    frozen_gram(r->frozen, n, tape_data(s->loss.tape, s->loss.x), tape_data(s->loss.tape, s->loss.velocity), z->t, clean->label, e);
 
 	if (!gram)
 		return -1;
@@ -18,16 +18,16 @@ static int ask_experts(struct trainer *r, int64_t n, const struct clean *clean, 
 	return 0;
 }
 
-int trainer_forward(struct trainer *r, int64_t n, const struct clean *clean, struct err *e)
+int trainer_forward(struct trainer *r, struct train_set *s, int64_t n, const struct clean *clean, struct err *e)
 {
-	struct loss_tape *l = &r->loss;
+	struct loss_tape *l = &s->loss;
 
 	if (!r->frozen) {
 		tape_run(l->tape, n, 0, l->forward_end);
 		return 0;
 	}
 	tape_run(l->tape, n, 0, l->network);
-	if (ask_experts(r, n, clean, e))
+	if (ask_experts(r, s, n, clean, e))
 		return -1;
 	tape_run(l->tape, n, l->network, l->forward_end);
 	return 0;

@@ -7,7 +7,7 @@
 /* The samples of a learned uncertainty are those that its expert was trained on. */
 static int check_own(const struct trainer *r, const struct frozen_info *f, struct err *e)
 {
-	const char *partition = dataset_info(r->data)->manifest->partition;
+	const char *partition = dataset_info(r->main.data)->manifest->partition;
 
 	if (*partition && *f->partition && strcmp(partition, f->partition) != 0)
 		return err_set(e, ERR_DATA, "--target uncertainty:%d: expert %d of %s was trained on another partition than that of %s",
@@ -18,7 +18,7 @@ static int check_own(const struct trainer *r, const struct frozen_info *f, struc
 /* Shards of one cluster are not divided, and suit any experts. */
 int frozen_fits(const struct trainer *r, struct err *e)
 {
-	const struct dataset_info *info = dataset_info(r->data);
+	const struct dataset_info *info = dataset_info(r->main.data);
 	struct frozen_info f = frozen_info(r->frozen);
 	char theirs[NET_SAMPLE_TEXT], ours[NET_SAMPLE_TEXT];
 

@@ -7,15 +7,14 @@
 #include "file/remoteinput.h"
 #include "train/run.h"
 
-int holdout_there(const struct trainer *r)
+int holdout_there(const struct trainer *r, const char *shards, int cluster)
 {
-	const struct train_options *o = r->o;
 	char *dir, line[1200];
 	int there;
 
-	if (o->cluster == DATASET_ALL || remote_is_url(o->shards))
+	if (cluster == DATASET_ALL || remote_is_url(shards))
 		return 1;
-	dir = str_new("%s/holdout/cluster-%d", o->shards, o->cluster);
+	dir = str_new("%s/holdout/cluster-%d", shards, cluster);
 	there = path_exists(dir);
 	if (!there) {
 		snprintf(line, sizeof line,

@@ -265,12 +265,12 @@ static int32_t label_of(const struct rows *r, int64_t i)
 	return y;
 }
 
-/* Whether the first frame of a sample is withheld. */
+/* Whether the first frame of a sample is withheld; a probability of 1 withholds it in validation, too. */
 static int withholds(const struct rows *r, int64_t i)
 {
 	double p = r->o->frame_dropout;
 
-	return !r->total && p > 0 && rng_uniform(r->seed, RNG_FIRST, r->step, r->first + (uint64_t)i, 0) < p;
+	return p >= 1 || (!r->total && p > 0 && rng_uniform(r->seed, RNG_FIRST, r->step, r->first + (uint64_t)i, 0) < p);
 }
 
 /* Label smoothing (Szegedy et al. 2016, arXiv 1512.00567, section 7), in training alone, so that the held-out loss compares across runs. */

@@ -14,7 +14,7 @@ struct objective {
 	const struct path *path;       /* of `def`; borrowed */
 	enum condition_kind condition; /* where an expert's labels come from */
 	int64_t classes;
-	double class_dropout, frame_dropout;
+	double class_dropout, frame_dropout; /* frame_dropout 1: first frames are always withheld, in validation too */
 	double smoothing; /* LOSS_SOFT: targets in training are 1 - smoothing of the cluster and `smoothing` of all clusters equally */
 	int64_t d;        /* elements of a sample */
 };

@@ -36,7 +36,7 @@ static void name_sample(struct trainer *r, struct dataset *set, int64_t index, c
 	r->nonfinite_set[r->nonfinite] = set;
 	r->nonfinite_index[r->nonfinite++] = index;
 	snprintf(line, sizeof line, "sample \"%.400s\": its %s holds a NaN or an infinity; %s", key, what,
-	         set == r->data ? "each step that meets it changes nothing" : "val_loss will not be a number");
+	         set == r->main.data || set == r->pictures.data ? "each step that meets it changes nothing" : "val_loss will not be a number");
 	train_warn(r, line);
 	log_nonfinite(r, key);
 }
@@ -47,17 +47,17 @@ void name_nonfinite_sample(struct trainer *r, struct dataset *set, int64_t index
 		name_sample(r, set, index, "array");
 }
 
-void name_nonfinite(struct trainer *r, const struct batch *b)
+void name_nonfinite(struct trainer *r, const struct train_set *s, const struct batch *b)
 {
-	int64_t text = r->net.text_tokens * r->net.text_width, d = r->objective.d, pooled = r->net.pooled_width;
+	int64_t text = r->net.text_tokens * r->net.text_width, d = s->objective.d, pooled = r->net.pooled_width;
 
 	if (all_finite(b->x, b->n * d) && (!b->text || all_finite(b->text, b->n * text)) && (!b->pooled || all_finite(b->pooled, b->n * pooled)))
 		return;
 	for (int64_t i = 0; i < b->n; i++) {
-		name_nonfinite_sample(r, r->data, b->index[i], b->x + i * d, d);
+		name_nonfinite_sample(r, s->data, b->index[i], b->x + i * d, d);
 		if (b->text && !all_finite(b->text + i * text, text))
-			name_sample(r, r->data, b->index[i], "text");
+			name_sample(r, s->data, b->index[i], "text");
 		if (b->pooled && !all_finite(b->pooled + i * pooled, pooled))
-			name_sample(r, r->data, b->index[i], "pooled vector");
+			name_sample(r, s->data, b->index[i], "pooled vector");
 	}
 }

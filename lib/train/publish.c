@@ -49,7 +49,7 @@ int already_done(struct trainer *r, struct err *e)
 
 char *trainer_config(const struct trainer *r)
 {
-	const struct dataset_info *info = dataset_info(r->data);
+	const struct dataset_info *info = dataset_info(r->main.data);
 	const struct path_choice *path = &r->o->objective.path;
 	struct model_config c = {.net = r->net,
 	                         .cluster = r->o->cluster,
@@ -97,10 +97,10 @@ static int write_mean(struct trainer *r, struct err *e)
 	int64_t shape[4];
 	int rank = net_sample_shape(c, shape);
 	char *path = path_join(r->o->out, MODEL_MEAN_NAME);
-	float *mean = mem_alloc((size_t)r->objective.d * sizeof *mean);
+	float *mean = mem_alloc((size_t)r->main.objective.d * sizeof *mean);
 	struct stamp *stamp = stamp_new("ddm-train");
 	struct str npy = {0};
-	int rc = dataset_mean(r->data, MEAN_OF, r->o->flip, mean, e);
+	int rc = dataset_mean(r->main.data, MEAN_OF, r->o->flip, mean, e);
 
 	stamp_json(stamp, "training", json_loads(r->stamp, 0, NULL));
 	npy_encode(&npy, NPY_F4, rank, shape, mean);

@@ -90,11 +90,11 @@ int ranks_allocate(struct trainer *r, struct err *e)
 
 	if (c)
 		shares_init(&r->shares, &r->params, o->optimizer == OPTIMIZER_MUON, comm_rank(c), comm_size(c));
-	if (state_init(s, r->device, &r->params, o->keep_best && r->held, device_stores_bf16(r->device, (enum precision)o->precision), o->offload,
-	               c ? &r->shares : NULL, e))
+	if (state_init(s, r->device, &r->params, o->keep_best && r->main.held, device_stores_bf16(r->device, (enum precision)o->precision),
+	               o->offload, c ? &r->shares : NULL, e))
 		return -1;
 	s->optimizer = o->optimizer;
-	if (update_init(&r->update, s, r->parts, tape_data(r->loss.tape, r->loss.loss), r->part, c, e))
+	if (update_init(&r->update, s, r->parts, tape_data(r->main.loss.tape, r->main.loss.loss), r->part, c, e))
 		return -1;
 	s->comm = c;
 	s->whole = r->update.grads;
@@ -148,9 +148,10 @@ int ranks_share_state(struct trainer *r, int loaded, struct err *e)
 	struct train_state *s = &r->state;
 	struct comm *c = r->o->comm;
 	struct {
-		int64_t step, updates, skipped_in_a_row, best_step, loss_count, line_step, loaded;
-		double best_loss, lr_squares, loss_sum;
-	} n = {s->step, s->updates, s->skipped_in_a_row, s->best_step, s->loss_count, s->line_step, loaded, s->best_loss, s->lr_squares, s->loss_sum};
+		int64_t step, updates, skipped_in_a_row, best_step, loss_count, picture_loss_count, line_step, loaded;
+		double best_loss, lr_squares, loss_sum, picture_loss_sum;
+	} n = {s->step,      s->updates, s->skipped_in_a_row, s->best_step,  s->loss_count, s->picture_loss_count,
+	       s->line_step, loaded,     s->best_loss,        s->lr_squares, s->loss_sum,   s->picture_loss_sum};
 
 	if (!c)
 		return 0;
@@ -161,10 +162,12 @@ int ranks_share_state(struct trainer *r, int loaded, struct err *e)
 	s->skipped_in_a_row = n.skipped_in_a_row;
 	s->best_step = n.best_step;
 	s->loss_count = n.loss_count;
+	s->picture_loss_count = n.picture_loss_count;
 	s->line_step = n.line_step;
 	s->best_loss = n.best_loss;
 	s->lr_squares = n.lr_squares;
 	s->loss_sum = n.loss_sum;
+	s->picture_loss_sum = n.picture_loss_sum;
 	return 0;
 }
 

@@ -20,32 +20,42 @@
 
 enum { NONFINITE_NAMED = 10 };
 
+/* Samples of one shape: where they come from, and the tape that computes on a batch of them. */
+struct train_set {
+	struct dataset *data, *held; /* held NULL: none is measured */
+	int64_t validations;         /* held-out samples that are measured */
+	struct loader *loader;
+	struct objective objective;
+	struct loss_tape loss;
+	struct noised noised;
+	struct step_detail detail;
+	double flops_per_sample;
+};
+
 struct trainer {
 	const struct train_options *o;
 	const struct train_hooks *hooks;
-	struct net_config net; /* complete */
-	struct objective objective;
-	struct schedule schedule; /* of `path`, if its time is discrete */
+	struct net_config net;           /* complete */
+	struct train_set main, pictures; /* pictures: of --pictures, with data NULL where there are none. Both tapes have the parameters `params` */
+	int picture_cluster;             /* the cluster of their shards, or DATASET_ALL */
+	const struct train_set *ordered; /* whose backward pass the sums over the ranks follow (update_order) */
+	struct schedule schedule;        /* of `path`, if its time is discrete */
 	const struct path *path;
-	struct dataset *data, *held; /* held NULL: no validation */
-	uint16_t *null_text;         /* (text_tokens, text_width) float16; NULL if the network reads no text */
-	uint16_t *null_pooled;       /* (pooled_width) float16; NULL if the network reads no pooled vector, or no text is dropped */
+	uint16_t *null_text;   /* (text_tokens, text_width) float16; NULL if the network reads no text */
+	uint16_t *null_pooled; /* (pooled_width) float16; NULL if the network reads no pooled vector, or no text is dropped */
 	int32_t null_rows;
-	struct loader *loader;
 	struct frozen *frozen; /* experts that a router learns from; NULL: none */
 	struct params params;
 	struct device *device;
-	struct loss_tape loss;
 	struct shares shares; /* of several ranks */
 	struct train_state state;
 	struct checkpoint_writer writer;
 	struct update update;
 	struct watchdog watchdog;
-	float *dloss; /* (part), on the device */
-	struct noised noised;
+	float *dloss;        /* (part), on the device */
 	int64_t steps, part; /* part: samples of one tape run */
 	int64_t parts;       /* of a batch, that this rank computes; all, without other ranks */
-	int64_t validate_every, validations;
+	int64_t validate_every;
 	int64_t chain_every; /* 0: no chain */
 	struct chain chain;  /* only the first rank writes it */
 	int chain_is_new;    /* chain_begin created it */
@@ -55,7 +65,7 @@ struct trainer {
 	json_t *exact;    /* the real numbers in it that its nine digits do not give back */
 	int64_t extended; /* the step at which the run was last extended; -1: never */
 	int extending;    /* 1: this call extends it */
-	char manifest[65];
+	char manifest[65], picture_manifest[65];
 	struct model_config from; /* the pretrained network to start from */
 	json_t *from_report;      /* which of its tensors were used; NULL: none, or the run was resumed */
 	char *train_dir;
@@ -66,10 +76,9 @@ struct trainer {
 	double comm_s, comm_exposed_s; /* comm_seconds and comm_exposed_seconds, up to the last line of the log, as comm_bytes */
 	uint64_t comm_bytes;
 	struct rank_watch ranks;
-	double peak, flops_per_sample;
-	double mark;    /* clock at the last log line of this process */
-	int64_t marked; /* the step of that line */
-	struct step_detail detail;
+	double peak, flops_per_sample; /* flops_per_sample: the mean over the steps */
+	double mark;                   /* clock at the last log line of this process */
+	int64_t marked;                /* the step of that line */
 	double last_norm;
 	double save_s; /* the longest that a checkpoint took; until one is written, an estimate */
 	int64_t asked; /* the step of a checkpoint that hooks->save asked for and that is not complete yet; 0: none */
@@ -109,12 +118,29 @@ int ranks_join_devices(struct trainer *r, struct err *e);
  * before the state is saved: it writes the lines that did not fit on the disk before, and stores in the state where the chain stands. */
 int chain_begin(struct trainer *r, struct err *e);
 int chain_first_line(struct trainer *r, struct err *e); /* the line of the state that a new chain begins with; on all ranks, after chain_begin */
-void chain_take_batch(struct trainer *r, const struct batch *b);
+void chain_take_batch(struct trainer *r, const struct train_set *s, const struct batch *b);
 void chain_take_step(struct trainer *r, const double *status);
 int chain_line(struct trainer *r, struct err *e);
 void chain_keep(struct trainer *r);
 /* What computes: the processor's model, or the GPU's. Caller frees with mem_free. */
 char *chain_machine(const struct device *d);
+
+/* The sets of samples (train/trainset.c). Open one: its training part, and its held-out part if it has one that is to be measured; what the options
+ * do not say is in d. Allocate what it computes with, on top of train_set_open and trainer_record. Begin to load batches, from state.step on. */
+int train_set_open(struct trainer *r, struct train_set *s, const char *shards, const struct dataset_options *d, struct err *e);
+int train_set_allocate(struct trainer *r, struct train_set *s, const struct net_config *c, struct err *e);
+int train_set_begin(struct trainer *r, struct train_set *s, struct err *e);
+void train_set_release(struct trainer *r, struct train_set *s);
+/* How many of the first n steps take pictures: they are spread evenly, as --picture-share says, and follow from the number of the step alone. And the
+ * set from which step `step` (0 for the first) takes its batch. */
+int64_t picture_steps(const struct train_options *o, int64_t n);
+struct train_set *train_set_of(struct trainer *r, int64_t step);
+
+/* Pictures among clips (train/picturesteps.c), which the network reads as clips of one frame. The configuration that their tape is recorded with. */
+struct net_config picture_net(const struct net_config *c);
+/* Open the pictures, after the clips and the network are known; d: how the clips were opened. ERR_USAGE or ERR_DATA if they do not suit these. */
+int pictures_open(struct trainer *r, const struct dataset_options *d, struct err *e);
+int pictures_hash(struct trainer *r, struct err *e); /* of their manifest, for the stamp */
 
 /* Objective and tape for the options, device and network of r, whose data is open; laid out, not allocated. */
 void trainer_record(struct trainer *r);
@@ -137,10 +163,10 @@ int frozen_for(struct trainer *r, int64_t capacity, struct err *e);
 /* ERR_DATA or ERR_USAGE if the experts do not suit the data. */
 int frozen_fits(const struct trainer *r, struct err *e);
 
-/* Run the batch in r->noised, of n clean samples, forward to the loss. -1 only if frozen experts cannot be run. */
-int trainer_forward(struct trainer *r, int64_t n, const struct clean *clean, struct err *e);
+/* Run the batch in s->noised, of n clean samples, forward to the loss. -1 only if frozen experts cannot be run. */
+int trainer_forward(struct trainer *r, struct train_set *s, int64_t n, const struct clean *clean, struct err *e);
 
-/* Bind the tape to these weights (total). */
+/* Bind the tapes to these weights (total). */
 void trainer_bind(struct trainer *r, float *values);
 
 /* Whether hooks->stop asks for the end of the run. */
@@ -164,8 +190,8 @@ void start_log(const struct trainer *r);
 int head_config(struct trainer *r, struct err *e);
 int head_weights(struct trainer *r, float *values, struct err *e);
 
-/* Whether the folder with the cluster's held-out part exists; warns if it is missing. For all clusters together it must exist. */
-int holdout_there(const struct trainer *r);
+/* Whether the folder of the shards with the cluster's held-out part exists; warns if it is missing. For all clusters together it must exist. */
+int holdout_there(const struct trainer *r, const char *shards, int cluster);
 
 /* Whether the network's clusters are those of the data. Experts that a router learns from may be of another partition. */
 int clusters_known(const struct trainer *r);
@@ -208,11 +234,12 @@ struct held_state {
 	const float *target; /* numbers of a router's target, or NULL: the label alone */
 };
 /* Run weights (total) on the held-out samples, each at `passes` times, with fixed noise, and call see for each state in order. */
-int held_run(struct trainer *r, float *values, int64_t passes, void (*see)(void *arg, const struct held_state *s), void *arg, struct err *e);
+int held_run(struct trainer *r, struct train_set *s, float *values, int64_t passes, void (*see)(void *arg, const struct held_state *s), void *arg,
+             struct err *e);
 
-/* Mean loss of the averaged weights on fixed noise of held-out samples. *detail (detail may be NULL; caller json_decref()s) becomes the loss by time,
- * of a router with accuracy and calibration (train/tally.h). */
-int validate(struct trainer *r, double *loss, json_t **detail, struct err *e);
+/* Mean loss of the averaged weights on fixed noise of the held-out samples of a set. *detail (detail may be NULL; caller json_decref()s) becomes the
+ * loss by time, of a router with accuracy and calibration (train/tally.h). */
+int validate(struct trainer *r, struct train_set *s, double *loss, json_t **detail, struct err *e);
 
 /* Write OUT/train/samples-N.png with the averaged weights, average [total]: samples of an expert; for a router its noised inputs, shown as negatives
  * where it picks the wrong cluster. */

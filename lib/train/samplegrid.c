@@ -23,21 +23,21 @@ static int velocity(void *arg, float *v, const float *x, double t, int64_t step,
 {
 	struct field *f = arg;
 	struct trainer *r = f->r;
-	struct tape *tape = r->loss.tape;
-	int64_t d = r->objective.d;
-	struct convert c = convert_at(r->objective.path, r->objective.def.prediction, CONVERT_MATCH, t);
+	struct tape *tape = r->main.loss.tape;
+	int64_t d = r->main.objective.d;
+	struct convert c = convert_at(r->main.objective.path, r->main.objective.def.prediction, CONVERT_MATCH, t);
 
 	(void)step;
 	(void)stage;
 	for (int64_t i = 0; i < f->n; i++) {
-		r->noised.t[i] = (float)c.time;
-		r->noised.label[i] = r->net.classes ? (int32_t)(i % r->net.classes) : 0;
+		r->main.noised.t[i] = (float)c.time;
+		r->main.noised.label[i] = r->net.classes ? (int32_t)(i % r->net.classes) : 0;
 	}
-	noised_put(&r->noised);
+	noised_put(&r->main.noised);
 	tape_seed(tape, &(struct run_keys){.no_dropout = 1});
-	ondevice_advance(r->device, tape_data(tape, r->loss.x), NULL, c.scale, x, NULL, f->n * d);
-	tape_run(tape, f->n, r->loss.network, r->loss.forward_end);
-	ondevice_convert(r->device, &c, v, x, tape_data(tape, r->loss.out), NULL, f->n, d, d);
+	ondevice_advance(r->device, tape_data(tape, r->main.loss.x), NULL, c.scale, x, NULL, f->n * d);
+	tape_run(tape, f->n, r->main.loss.network, r->main.loss.forward_end);
+	ondevice_convert(r->device, &c, v, x, tape_data(tape, r->main.loss.out), NULL, f->n, d, d);
 	return r->device->error(r->device, e);
 }
 
@@ -54,7 +54,7 @@ static int write_sheet(struct trainer *r, float *x, int64_t n, int64_t columns, 
 	size_t len = 0;
 	int rc;
 
-	n *= r->objective.d / each;
+	n *= r->main.objective.d / each;
 	rc = contactsheet_new(&sheet, &layout, (n + columns - 1) / columns, 0, e);
 
 	for (int64_t i = 0; i < n && !rc; i++) {
@@ -86,7 +86,7 @@ static int64_t pictures(const struct trainer *r)
 /* Set the texts of the sheet: those of the first held-out samples, or of training samples if none are held out. */
 static int put_texts(struct trainer *r, struct err *e)
 {
-	struct dataset *set = r->held ? r->held : r->data;
+	struct dataset *set = r->main.held ? r->main.held : r->main.data;
 	int64_t n = pictures(r), m = r->net.text_tokens * r->net.text_width, w = r->net.pooled_width;
 	uint16_t *half;
 	float *text, *pooled;
@@ -111,7 +111,7 @@ static int put_texts(struct trainer *r, struct err *e)
 			text_expand(pooled + i * w, half + m, w);
 	}
 	if (!rc)
-		noised_put_text(&r->noised, n, &(struct clean){.text = text, .rows = rows, .pooled = pooled});
+		noised_put_text(&r->main.noised, n, &(struct clean){.text = text, .rows = rows, .pooled = pooled});
 	mem_free(text);
 	mem_free(pooled);
 	mem_free(half);
@@ -122,8 +122,8 @@ static int put_texts(struct trainer *r, struct err *e)
 /* Set the first frames of the sheet: those of the samples whose texts it has. */
 static int put_firsts(struct trainer *r, struct err *e)
 {
-	struct dataset *set = r->held ? r->held : r->data;
-	int64_t n = pictures(r), d = r->objective.d;
+	struct dataset *set = r->main.held ? r->main.held : r->main.data;
+	int64_t n = pictures(r), d = r->main.objective.d;
 	int32_t label, cluster;
 	float *x0;
 	int rc = 0;
@@ -135,7 +135,7 @@ static int put_firsts(struct trainer *r, struct err *e)
 	for (int64_t i = 0; i < n && !rc; i++)
 		rc = dataset_read(set, i % dataset_info(set)->count, x0 + i * d, &label, &cluster, e);
 	if (!rc)
-		noised_put_first(&r->noised, n, x0);
+		noised_put_first(&r->main.noised, n, x0);
 	mem_free(x0);
 	return rc;
 }
@@ -143,7 +143,7 @@ static int put_firsts(struct trainer *r, struct err *e)
 static int draw_samples(struct trainer *r, struct err *e)
 {
 	struct device *dev = r->device;
-	int64_t n = pictures(r), d = r->objective.d;
+	int64_t n = pictures(r), d = r->main.objective.d;
 	size_t bytes = (size_t)n * (size_t)d * sizeof(float);
 	struct solver s = {.kind = SOLVER_EULER, .steps = STEPS, .from = 1, .to = 0};
 	struct field f = {r, n};
@@ -171,11 +171,11 @@ static int draw_samples(struct trainer *r, struct err *e)
  * or, of frozen experts, not the one with the least error. */
 static int draw_routing(struct trainer *r, struct err *e)
 {
-	struct dataset *set = r->held ? r->held : r->data;
-	int64_t rows = dataset_info(set)->count < SIDE ? dataset_info(set)->count : SIDE, d = r->objective.d, k = r->net.clusters;
+	struct dataset *set = r->main.held ? r->main.held : r->main.data;
+	int64_t rows = dataset_info(set)->count < SIDE ? dataset_info(set)->count : SIDE, d = r->main.objective.d, k = r->net.clusters;
 	float *x = mem_try((size_t)(rows * SIDE), (size_t)d * sizeof *x, "routing grid", e), *x0 = mem_alloc((size_t)d * sizeof *x0),
 	      *out = mem_alloc((size_t)k * sizeof *out);
-	struct tape *tape = r->loss.tape;
+	struct tape *tape = r->main.loss.tape;
 	int rc = x ? 0 : -1;
 
 	for (int64_t i = 0; i < rows * SIDE && !rc; i++) {
@@ -186,18 +186,18 @@ static int draw_routing(struct trainer *r, struct err *e)
 		rc = dataset_read(set, i / SIDE * dataset_info(set)->count / rows, x0, &label, &cluster, e);
 		if (rc)
 			break;
-		objective_validate(&r->objective, &r->noised, &r->loss, 1, &clean, i % SIDE, SIDE);
-		rc = trainer_forward(r, 1, &clean, e);
+		objective_validate(&r->main.objective, &r->main.noised, &r->main.loss, 1, &clean, i % SIDE, SIDE);
+		rc = trainer_forward(r, &r->main, 1, &clean, e);
 		if (rc)
 			break;
-		device_get(r->device, out, tape_data(tape, r->loss.out), (size_t)k * sizeof *out);
-		device_get(r->device, x + i * d, tape_data(tape, r->loss.x), (size_t)d * sizeof *x);
+		device_get(r->device, out, tape_data(tape, r->main.loss.out), (size_t)k * sizeof *out);
+		device_get(r->device, x + i * d, tape_data(tape, r->main.loss.x), (size_t)d * sizeof *x);
 		rc = r->device->error(r->device, e);
 		for (int64_t j = 1; j < k; j++)
 			if (out[j] > out[best])
 				best = j;
 		for (int64_t j = 0; j < d; j++)
-			x[i * d + j] = best == r->noised.label[0] ? x[i * d + j] : -x[i * d + j];
+			x[i * d + j] = best == r->main.noised.label[0] ? x[i * d + j] : -x[i * d + j];
 	}
 	if (!rc)
 		rc = write_sheet(r, x, rows * SIDE, SIDE * (r->net.frames ? r->net.frames : 1), e);

@@ -207,7 +207,7 @@ static void say_report(const struct trainer *r)
 int start_weights(struct trainer *r, float *values, struct err *e)
 {
 	int same = r->from.prediction[0] && !strcmp(r->from.prediction, prediction_name(r->o->objective.prediction)) &&
-	           !strcmp(r->from.path, r->objective.path->name) && r->from.sigma_data == r->o->objective.path.sigma_data;
+	           !strcmp(r->from.path, r->main.objective.path->name) && r->from.sigma_data == r->o->objective.path.sigma_data;
 
 	if (!r->o->from)
 		return 0;

@@ -74,8 +74,8 @@ void state_clear(struct train_state *s)
 	if (s->best)
 		d->fill(d, 0, s->best, 0, average);
 	s->best_loss = INFINITY;
-	s->best_step = s->step = s->updates = s->skipped_in_a_row = s->loss_count = s->line_step = 0;
-	s->loss_sum = s->lr_squares = 0;
+	s->best_step = s->step = s->updates = s->skipped_in_a_row = s->loss_count = s->picture_loss_count = s->line_step = 0;
+	s->loss_sum = s->picture_loss_sum = s->lr_squares = 0;
 	mem_free(s->chain);
 	s->chain = NULL;
 }

@@ -37,8 +37,10 @@ struct train_state {
 	/* Sums for the next line of the log, so that a resumed run logs the same lines as an uninterrupted one. */
 	double loss_sum;               /* over loss_count steps */
 	int64_t loss_count, line_step; /* line_step: the step of the last line */
-	char *config;                  /* text of config.json to store in checkpoints, so that they can be sampled; owned; may be NULL */
-	char *chain;                   /* where the hash chain stands (chain_place, train/chain.h): a JSON object; owned; NULL: there is no chain */
+	double picture_loss_sum;       /* of the steps that take pictures, which the two above leave out */
+	int64_t picture_loss_count;
+	char *config; /* text of config.json to store in checkpoints, so that they can be sampled; owned; may be NULL */
+	char *chain;  /* where the hash chain stands (chain_place, train/chain.h): a JSON object; owned; NULL: there is no chain */
 };
 
 /* An arena, and its file in a checkpoint. */

@@ -14,7 +14,7 @@ static int due(int64_t step, int64_t every)
 
 static int validated_at(const struct trainer *r, int64_t step)
 {
-	return r->held && (step == r->steps || due(step, r->validate_every));
+	return (r->main.held || r->pictures.held) && (step == r->steps || due(step, r->validate_every));
 }
 
 /* Whether a line of the log follows a step. */
@@ -23,9 +23,10 @@ static int logged_at(const struct trainer *r, int64_t step)
 	return step == r->steps || validated_at(r, step) || due(step, r->o->log_every);
 }
 
-/* Loss and gradient of one batch, on the device. */
-static int batch_gradient(struct trainer *r, const struct batch *b, struct err *e)
+/* Loss and gradient of one batch, on the device. The update reads the losses where the tape of `main` leaves them. */
+static int batch_gradient(struct trainer *r, struct train_set *s, const struct batch *b, struct err *e)
 {
+	float *losses = tape_data(s->loss.tape, s->loss.loss);
 	int64_t parts = r->parts, first = comm_rank(r->o->comm) * parts * r->part; /* the batch holds this rank's samples alone */
 
 	for (int64_t i = 0; i < parts; i++) {
@@ -36,30 +37,32 @@ static int batch_gradient(struct trainer *r, const struct batch *b, struct err *
 
 		watchdog_phase(&r->watchdog, "the forward pass");
 		device_range(r->device, "upload");
-		clean = (struct clean){.x0 = b->x + at * r->objective.d, .label = b->label + at, .cluster = b->cluster + at};
+		clean = (struct clean){.x0 = b->x + at * s->objective.d, .label = b->label + at, .cluster = b->cluster + at};
 		if (b->text) {
 			clean.text = b->text + at * r->net.text_tokens * r->net.text_width;
 			clean.rows = b->rows + at;
 		}
 		if (b->pooled)
 			clean.pooled = b->pooled + at * r->net.pooled_width;
-		objective_noise(&r->objective, &r->noised, &r->loss, r->part, &clean, r->o->seed, (uint64_t)r->state.step, (uint64_t)(first + at));
+		objective_noise(&s->objective, &s->noised, &s->loss, r->part, &clean, r->o->seed, (uint64_t)r->state.step, (uint64_t)(first + at));
 		device_range_end(r->device);
 		t1 = clock_seconds();
 		device_range(r->device, "forward");
-		failed = trainer_forward(r, r->part, &clean, e);
+		failed = trainer_forward(r, s, r->part, &clean, e);
 		device_range_end(r->device);
 		if (failed)
 			return -1;
+		if (s != &r->main)
+			device_copy(r->device, tape_data(r->main.loss.tape, r->main.loss.loss), losses, (size_t)r->part * sizeof *losses);
 		t2 = clock_seconds();
 		watchdog_phase(&r->watchdog, "the backward pass");
 		device_range(r->device, "backward");
 		if (i + 1 < parts)
-			tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
+			tape_run(s->loss.tape, r->part, s->loss.forward_end, s->loss.end);
 		else
-			update_backward(&r->update, r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
+			update_backward(&r->update, s->loss.tape, r->part, s->loss.forward_end, s->loss.end);
 		device_range_end(r->device);
-		step_detail_put(&r->detail, r->device, r->state.step, at, r->part, r->noised.t, b->index + at, tape_data(r->loss.tape, r->loss.loss));
+		step_detail_put(&s->detail, r->device, r->state.step, at, r->part, s->noised.t, b->index + at, losses);
 		r->data_s += t1 - t0;
 		r->forward_s += t2 - t1;
 		r->backward_s += clock_seconds() - t2;
@@ -143,7 +146,10 @@ static int account(struct trainer *r, int all, struct err *e)
 		r->last_norm = y[STATUS_NORM];
 		log_spike(r, step, y[STATUS_FINITE] != 0, y[STATUS_LOSS] / (double)r->o->batch);
 		chain_take_step(r, y);
-		if (y[STATUS_FINITE] != 0) {
+		if (y[STATUS_FINITE] != 0 && train_set_of(r, step - 1) == &r->pictures) {
+			s->picture_loss_sum += y[STATUS_LOSS] / (double)r->o->batch;
+			s->picture_loss_count++;
+		} else if (y[STATUS_FINITE] != 0) {
 			s->loss_sum += y[STATUS_LOSS] / (double)r->o->batch;
 			s->loss_count++;
 		} else if (skipped_step(r, step, e)) {
@@ -154,19 +160,19 @@ static int account(struct trainer *r, int all, struct err *e)
 		if (due(step, r->o->log_every) && !validated_at(r, step) && step < r->steps) {
 			if (lock_check(r, e))
 				return -1;
-			log_step(r, step, NAN, NULL);
+			log_step(r, step, NAN, NAN, NULL);
 		}
 	}
 	return r->device->error(r->device, e) || rank_sum_error(&r->update.ranks.sum, e) ? -1 : 0;
 }
 
-static int next_batch(struct trainer *r, struct batch *b, struct err *e)
+static int next_batch(struct trainer *r, struct train_set *s, struct batch *b, struct err *e)
 {
 	int rc;
 
 	watchdog_phase(&r->watchdog, "the reading of a batch");
 	device_range(r->device, "data");
-	rc = loader_next(r->loader, b, e);
+	rc = loader_next(s->loader, b, e);
 	device_range_end(r->device);
 	return rc;
 }
@@ -174,20 +180,24 @@ static int next_batch(struct trainer *r, struct batch *b, struct err *e)
 /* One step. -1 only if the data cannot be read, the device is lost or training has diverged. */
 static int step(struct trainer *r, struct err *e)
 {
+	struct train_set *s = train_set_of(r, r->state.step);
 	const struct train_replay *p = r->o->replay;
 	struct batch b;
 	double t0 = clock_seconds();
 	int failed;
 
-	if (next_batch(r, &b, e))
+	if (next_batch(r, s, &b, e))
 		return -1;
-	name_nonfinite(r, &b);
-	chain_take_batch(r, &b);
+	name_nonfinite(r, s, &b);
+	chain_take_batch(r, s, &b);
+	if (r->ordered != s)
+		update_order(&r->update, s->loss.tape);
+	r->ordered = s;
 	r->data_s += clock_seconds() - t0;
 	if (p && p->traced == r->state.step + 1)
-		tape_watch(r->loss.tape, p->node, p->arg);
-	failed = batch_gradient(r, &b, e);
-	tape_watch(r->loss.tape, NULL, NULL);
+		tape_watch(s->loss.tape, p->node, p->arg);
+	failed = batch_gradient(r, s, &b, e);
+	tape_watch(s->loss.tape, NULL, NULL);
 	if (failed)
 		return -1;
 	t0 = clock_seconds();
@@ -199,12 +209,12 @@ static int step(struct trainer *r, struct err *e)
 	return 0;
 }
 
-static int validate_now(struct trainer *r, double *val_loss, json_t **detail, struct err *e)
+static int validate_now(struct trainer *r, double *val_loss, double *val_pictures, json_t **detail, struct err *e)
 {
 	struct train_state *s = &r->state;
 
 	watchdog_phase(&r->watchdog, "a validation");
-	if (validate(r, val_loss, detail, e))
+	if ((r->pictures.held && validate(r, &r->pictures, val_pictures, NULL, e)) || (r->main.held && validate(r, &r->main, val_loss, detail, e)))
 		return -1;
 	watchdog_turn(&r->watchdog, s->step);
 	if (s->best && *val_loss < s->best_loss) {
@@ -408,11 +418,10 @@ static int run_steps(struct trainer *r, struct err *e)
 	int64_t saved = s->step;
 	const char *why;
 
-	update_order(&r->update, r->loss.tape);
 	rank_watch_begin(&r->ranks, o->comm);
 	r->save_s = (double)state_bytes(&r->params, s->best != NULL, 0, 0, r->params.trainable) / ASSUMED_DISK_SPEED;
 	while (s->step < r->steps) {
-		double val_loss = NAN, began = clock_seconds();
+		double val_loss = NAN, val_pictures = NAN, began = clock_seconds();
 		json_t *detail = NULL;
 		int failed, last, validated, asked;
 
@@ -436,14 +445,14 @@ static int run_steps(struct trainer *r, struct err *e)
 			return -1;
 		if ((validated || last) && rank_watch_compare(&r->ranks, o->comm, e))
 			return -1;
-		if (validated && validate_now(r, &val_loss, &detail, e))
+		if (validated && validate_now(r, &val_loss, &val_pictures, &detail, e))
 			return -1;
 		if ((validated || last || due(s->step, o->sample_every)) && lock_check(r, e)) {
 			json_decref(detail);
 			return -1;
 		}
 		if (validated || last) {
-			log_step(r, s->step, val_loss, detail);
+			log_step(r, s->step, val_loss, val_pictures, detail);
 			log_rank_watch(r);
 			rank_watch_begin(&r->ranks, o->comm);
 		}

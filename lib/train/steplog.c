@@ -42,7 +42,9 @@ void log_start(struct trainer *r)
 	json_object_set_new(o, "threads", json_integer(pool_threads(r->device->pool)));
 	json_object_set_new(o, "peak_gflops", jsonio_real(r->peak * 1e-9));
 	json_object_set_new(o, "parameters", json_integer(params_count(&r->params, 0)));
-	json_object_set_new(o, "samples", json_integer(dataset_info(r->data)->count));
+	json_object_set_new(o, "samples", json_integer(dataset_info(r->main.data)->count));
+	if (r->pictures.data)
+		json_object_set_new(o, "pictures", json_integer(dataset_info(r->pictures.data)->count));
 	json_object_set_new(o, "gflop_per_image", jsonio_real(r->flops_per_sample * 1e-9));
 	json_object_set_new(o, "stamp", json_loads(r->stamp, 0, NULL));
 	put_line(r, o);
@@ -136,33 +138,51 @@ void log_rank_watch(struct trainer *r)
 		rank_watch_tell(&r->ranks, call_out, r);
 }
 
-void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
+static double mean_of(double sum, int64_t n)
+{
+	return n ? sum / (double)n : NAN;
+}
+
+/* The operations of a sample in the mean over the steps since the last line. */
+static double flops_since(const struct trainer *r, int64_t step)
+{
+	int64_t all = step - r->marked, pictures = picture_steps(r->o, step) - picture_steps(r->o, r->marked);
+
+	return mean_of((double)(all - pictures) * r->main.flops_per_sample + (double)pictures * r->pictures.flops_per_sample, all);
+}
+
+void log_step(struct trainer *r, int64_t step, double val_loss, double val_pictures, json_t *detail)
 {
 	double now = clock_seconds(), seconds = now - r->mark;
 	int64_t n = step - r->marked;
-	double images = n ? (double)(n * r->o->batch) / seconds : NAN;
+	double images = n ? (double)(n * r->o->batch) / seconds : NAN, flops = images * flops_since(r, step);
+	double loss_pictures = mean_of(r->state.picture_loss_sum, r->state.picture_loss_count);
 	struct train_step s = {
 	    .step = step,
 	    .steps = r->steps,
 	    .skipped = step - r->state.updates,
-	    .loss = r->state.loss_count ? r->state.loss_sum / (double)r->state.loss_count : NAN,
+	    .loss = mean_of(r->state.loss_sum, r->state.loss_count),
 	    .grad_norm = r->last_norm,
 	    .lr = schedule_rate(r->o, r->steps, step - 1),
 	    .val_loss = val_loss,
 	    .images_per_s = images,
-	    .flops = images * r->flops_per_sample,
-	    .peak_fraction = images * r->flops_per_sample / r->peak,
+	    .flops = flops,
+	    .peak_fraction = flops / r->peak,
 	    .seconds_left = n ? (double)(r->steps - step) * seconds / (double)n : NAN,
 	};
 	json_t *o = json_object();
 
 	json_object_set_new(o, "step", json_integer(s.step));
 	json_object_set_new(o, "loss", jsonio_real(s.loss));
+	if (r->pictures.data)
+		json_object_set_new(o, "loss_pictures", jsonio_real(loss_pictures));
 	json_object_set_new(o, "grad_norm", jsonio_real(s.grad_norm));
 	json_object_set_new(o, "lr", jsonio_real(s.lr));
 	json_object_set_new(o, "skipped", json_integer(s.skipped));
 	if (!isnan(val_loss))
 		json_object_set_new(o, "val_loss", jsonio_real(val_loss));
+	if (!isnan(val_pictures))
+		json_object_set_new(o, "val_loss_pictures", jsonio_real(val_pictures));
 	if (detail)
 		json_object_set_new(o, "val_by_time", detail);
 	json_object_set_new(o, "images_per_s", jsonio_real(s.images_per_s));
@@ -184,23 +204,25 @@ void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 		r->comm_bytes = sent;
 		log_ranks(r, o);
 	}
-	put_if(o, "loss_by_time", step_detail_by_time(&r->detail));
+	put_if(o, "loss_by_time", step_detail_by_time(&r->main.detail));
+	put_if(o, "loss_by_time_pictures", step_detail_by_time(&r->pictures.detail));
 	put_if(o, "grad_norm_by_block", block_norms_json(&r->update.blocks, step - 1));
 	log_device(r, o, &s);
 	put_line(r, o);
 	if (r->hooks && r->hooks->step)
 		r->hooks->step(r->hooks->arg, &s);
 	r->data_s = r->forward_s = r->backward_s = r->optimizer_s = 0;
-	r->state.loss_sum = 0;
-	r->state.loss_count = 0;
+	r->state.loss_sum = r->state.picture_loss_sum = 0;
+	r->state.loss_count = r->state.picture_loss_count = 0;
 	r->state.line_step = r->marked = step;
 	r->mark = clock_seconds();
 }
 
 void log_spike(struct trainer *r, int64_t step, int finite, double loss)
 {
-	const struct step_detail *s = &r->detail;
-	json_t *o = step_detail_take(&r->detail, step - 1, finite, loss, r->last_norm), *samples;
+	struct train_set *set = train_set_of(r, step - 1);
+	const struct step_detail *s = &set->detail;
+	json_t *o = step_detail_take(&set->detail, step - 1, finite, loss, r->last_norm), *samples;
 	int64_t worst[SPIKE_SAMPLES], from = (step - 1) % DETAIL_STEPS * s->n;
 	int n;
 
@@ -211,7 +233,7 @@ void log_spike(struct trainer *r, int64_t step, int finite, double loss)
 	for (int i = 0; i < n; i++) {
 		int64_t at = from + worst[i];
 
-		json_array_append_new(samples, json_pack("{s:o, s:f, s:o}", "key", jsonio_text(dataset_key(r->data, s->index[at])), "t",
+		json_array_append_new(samples, json_pack("{s:o, s:f, s:o}", "key", jsonio_text(dataset_key(set->data, s->index[at])), "t",
 		                                         (double)s->t[at], "loss", jsonio_real((double)s->loss[at])));
 	}
 	json_object_set_new(o, "event", json_string("spike"));

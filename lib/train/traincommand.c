@@ -170,19 +170,20 @@ json_t *traincommand_words(const json_t *stamp, const struct traincommand_paths 
 	add_input(words, inputs, "init", "--init-weights", paths->init, "WEIGHTS");
 	add_input(words, inputs, "from", router ? "--from" : "--pretrained", paths->from, "PRETRAINED");
 	add_input(words, inputs, "experts", "--experts", paths->experts, "EXPERTS");
+	add_input(words, inputs, "pictures", "--pictures", paths->pictures, "PICTURES");
 	add_pair(words, "-o", paths->out);
-	add(words, paths->shards);
+	add(words, paths->shards ? paths->shards : "SHARDS");
 	return words;
 }
 
 /* The line of a stamp without what another run of the same options may have otherwise. Takes over o. */
-static char *comparable(json_t *o)
+static char *comparable(json_t *o, const char *input)
 {
 	char *line;
 
 	json_object_del(o, "version");
 	json_object_del(o, "extended");
-	json_object_del(json_object_get(o, "inputs"), "shards");
+	json_object_del(json_object_get(o, "inputs"), input);
 	line = jsonio_line(o);
 	json_decref(o);
 	return line;
@@ -208,7 +209,7 @@ static int read_words(const json_t *words, int router, struct train_options *o, 
 	return rc;
 }
 
-int traincommand_differs(const json_t *words, const json_t *stamp, struct str *what, struct err *e)
+int traincommand_differs(const json_t *words, const json_t *stamp, const char *input, struct str *what, struct err *e)
 {
 	struct train_options o;
 	char *now, *a, *b;
@@ -216,8 +217,8 @@ int traincommand_differs(const json_t *words, const json_t *stamp, struct str *w
 
 	if (read_words(words, is_router(stamp), &o, e) || train_resolve(&o, e) || !(now = train_stamp(&o, e)))
 		return -1;
-	a = comparable(json_loads(now, 0, NULL));
-	b = comparable(json_deep_copy(stamp));
+	a = comparable(json_loads(now, 0, NULL), input);
+	b = comparable(json_deep_copy(stamp), input);
 	n = run_differs(a, b, what);
 	mem_free(now);
 	mem_free(a);

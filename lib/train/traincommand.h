@@ -13,6 +13,7 @@ struct traincommand_paths {
 	const char *init; /* --init-weights */
 	const char *from; /* --pretrained, or --from of a router */
 	const char *experts;
+	const char *pictures; /* --pictures */
 };
 
 /* The words of the command, a list of strings that begins with the program, for the run with this stamp ("training" in config.json). Every option
@@ -20,9 +21,9 @@ struct traincommand_paths {
  * json_decref()s. NULL and ERR_DATA for a stamp that is not of a training. */
 json_t *traincommand_words(const json_t *stamp, const struct traincommand_paths *paths, struct err *e);
 
-/* Compare the run of a command with the stamp: the number of differences besides the shards and the version, which are appended to *what as
- * by stamp_differs. A run that was extended counts as one that was begun with its last length. Reads the shards and the files that the command names;
- * -1 if that fails. */
-int traincommand_differs(const json_t *words, const json_t *stamp, struct str *what, struct err *e);
+/* Compare the run of a command with the stamp: the number of differences besides the version and the samples of one input, "shards" or "pictures",
+ * which are appended to *what as by stamp_differs. A run that was extended counts as one that was begun with its last length. Reads the shards and
+ * the files that the command names; -1 if that fails. */
+int traincommand_differs(const json_t *words, const json_t *stamp, const char *input, struct str *what, struct err *e);
 
 #endif

@@ -62,6 +62,8 @@ static int make_stamp(struct trainer *r, struct err *e)
 	}
 	if (o->init_from)
 		stamp_input(s, "init", hex);
+	if (o->pictures)
+		stamp_input(s, "pictures", r->picture_manifest);
 	if (r->frozen)
 		stamp_input(s, "experts", frozen_info(r->frozen).hash);
 	if (null_text_stamp(r, s, e) || start_open(r, s, e)) {
@@ -88,7 +90,7 @@ static void tell_steps(const struct path *path, struct net_config *c)
 static int fit_network(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
-	const struct dataset_info *info = dataset_info(r->data);
+	const struct dataset_info *info = dataset_info(r->main.data);
 	struct net_config *c = &r->net;
 
 	net_init(c, o->net.def);
@@ -134,16 +136,6 @@ static int fit_network(struct trainer *r, struct err *e)
 	return o->objective.prediction != PREDICT_X0 ? net_check_noise(c, e) : 0;
 }
 
-static int64_t held_count(const struct dataset_info *info, int cluster)
-{
-	int64_t n = 0;
-
-	for (int k = 0; info->held && k < info->clusters; k++)
-		if (cluster == DATASET_ALL || cluster == k)
-			n += info->held[k];
-	return n;
-}
-
 static int64_t text_tokens(const struct trainer *r)
 {
 	const struct net_config *c = &r->o->net;
@@ -151,6 +143,14 @@ static int64_t text_tokens(const struct trainer *r)
 	if (c->text_tokens || !net_text_tokens(c))
 		return c->text_tokens;
 	return r->from.net.text_tokens ? r->from.net.text_tokens : net_text_tokens(c);
+}
+
+/* The steps of `epochs` passes over n samples; steps that take pictures are between those. */
+static int64_t passes(const struct train_options *o, int64_t n)
+{
+	double steps = ceil(o->epochs * (double)n / (double)o->batch);
+
+	return (int64_t)(o->pictures ? ceil(steps / (1 - o->picture_share)) : steps);
 }
 
 static int open_data(struct trainer *r, struct err *e)
@@ -170,30 +170,20 @@ static int open_data(struct trainer *r, struct err *e)
 
 	d.labelled = (o->condition == CONDITION_CLASS && !(o->class_dropout > 0)) ||
 	             (r->frozen && frozen_info(r->frozen).classes && !frozen_info(r->frozen).null_label);
-	r->data = dataset_open(o->shards, &d, e);
-	if (!r->data)
+	if (train_set_open(r, &r->main, o->shards, &d, e))
 		return -1;
-	info = dataset_info(r->data);
+	info = dataset_info(r->main.data);
 	if (o->grey && info->channels != 1)
 		return err_set(e, ERR_USAGE, "%s: the samples are arrays of %d channels, and only pictures become grey", o->shards, info->channels);
-	if (o->validate_samples > 0 && held_count(info, o->cluster) > 0 && holdout_there(r)) {
-		d.holdout = 1;
-		d.mirrored = 0;
-		d.text_tokens = info->text_tokens;
-		r->held = dataset_open(o->shards, &d, e);
-		if (!r->held)
-			return -1;
-		r->validations = dataset_info(r->held)->count < o->validate_samples ? dataset_info(r->held)->count : o->validate_samples;
-	}
-	if (o->calibrate && !r->held)
+	if (o->calibrate && !r->main.held)
 		return err_set(e, ERR_USAGE, "--calibrate: %s has no held-out samples to fit a temperature on: make it with ddm-shard --holdout",
 		               o->shards);
-	r->steps = o->steps ? o->steps : (int64_t)ceil(o->epochs * (double)info->count / (double)o->batch);
+	r->steps = o->steps ? o->steps : passes(o, info->count);
 	r->validate_every = o->validate_every ? o->validate_every : r->steps / 20 > 0 ? r->steps / 20 : 1;
 	r->chain_every = o->replay ? 1 : o->chain_every < 0 ? usual_chain(r->steps) : o->chain_every;
 	r->part = o->batch / o->accumulate;
 	r->parts = rank_parts(o);
-	return fit_network(r, e) || null_text_open(r, e) ? -1 : 0;
+	return fit_network(r, e) || null_text_open(r, e) || (o->pictures && pictures_open(r, &d, e)) ? -1 : 0;
 }
 
 static int put_loss_seeds(struct trainer *r, struct err *e)
@@ -212,13 +202,13 @@ static int put_loss_seeds(struct trainer *r, struct err *e)
 
 static int allocate(struct trainer *r, struct err *e)
 {
-	if (tape_allocate(r->loss.tape, e) || (r->frozen && frozen_allocate(r->frozen, e)) || ranks_allocate(r, e) ||
-	    noised_init(&r->noised, r->device, r->part, &r->net, r->objective.def.loss, e) || put_loss_seeds(r, e) ||
-	    step_detail_init(&r->detail, r->device, r->parts * r->part, e))
+	struct net_config pictures = picture_net(&r->net);
+
+	if (tape_allocate(r->main.loss.tape, e) || (r->frozen && frozen_allocate(r->frozen, e)) || ranks_allocate(r, e) || put_loss_seeds(r, e) ||
+	    train_set_allocate(r, &r->main, &r->net, e))
 		return -1;
-	tape_bind_bf16(r->loss.tape, r->state.rounded);
-	tape_bind(r->loss.tape, r->loss.dloss, r->dloss);
-	loss_bind(&r->loss, &r->noised);
+	if (r->pictures.data && (tape_allocate(r->pictures.loss.tape, e) || train_set_allocate(r, &r->pictures, &pictures, e)))
+		return -1;
 	r->state.config = trainer_config(r);
 	return 0;
 }
@@ -262,25 +252,6 @@ static int begin_weights(struct trainer *r, struct err *e)
 	return 0;
 }
 
-static int begin_loader(struct trainer *r, struct err *e)
-{
-	struct loader_options l = {.batch = r->o->batch,
-	                           .seed = r->o->seed,
-	                           .flip = r->o->flip,
-	                           .text_drop = r->o->text_drop,
-	                           .null_text = r->null_text,
-	                           .null_rows = r->null_rows,
-	                           .null_pooled = r->null_pooled,
-	                           .first = r->state.step,
-	                           .from = comm_rank(r->o->comm) * r->parts * r->part,
-	                           .count = r->parts * r->part,
-	                           .ahead = pool_threads(r->device->pool) > 1 ? LOADER_AHEAD : 0};
-
-	r->ema_decay = ema_decay_of(r->o, r->steps);
-	r->loader = loader_new(r->data, &l, e);
-	return r->loader ? 0 : -1;
-}
-
 static int open_log(struct trainer *r, struct err *e)
 {
 	char *path;
@@ -299,15 +270,11 @@ static void release(struct trainer *r)
 {
 	watchdog_end(&r->watchdog);
 	profile_free(r->profile);
-	loader_free(r->loader);
-	dataset_free(r->data);
-	dataset_free(r->held);
-	tape_free(r->loss.tape);
+	train_set_release(r, &r->main);
+	train_set_release(r, &r->pictures);
 	state_release(&r->state);
 	shares_release(&r->shares);
-	noised_release(&r->noised);
 	update_release(&r->update);
-	step_detail_release(&r->detail, r->device);
 	r->device->release(r->device, r->dloss);
 	params_release(&r->params);
 	frozen_free(r->frozen);
@@ -387,7 +354,9 @@ static int train(struct trainer *r, struct err *e)
 	r->peak = r->device->peak_flops ? r->device->peak_flops(r->device) * comm_size(r->o->comm) : NAN; /* of as many alike */
 	if (begin_weights(r, e))
 		return -1;
-	rc = begin_loader(r, e) || open_log(r, e) || chain_begin(r, e) ? -1 : 0;
+	r->ema_decay = ema_decay_of(r->o, r->steps);
+	rc = train_set_begin(r, &r->main, e) || (r->pictures.data && train_set_begin(r, &r->pictures, e)) || open_log(r, e) || chain_begin(r, e) ? -1
+	                                                                                                                                         : 0;
 	if (comm_agree(r->o->comm, rc, e) || chain_first_line(r, e))
 		return -1;
 	if (r->o->profile)
@@ -398,7 +367,7 @@ static int train(struct trainer *r, struct err *e)
 	train_say(r,
 	          "%" PRId64 " parameters, %" PRId64 " samples, %" PRId64 " steps of %" PRId64
 	          ", %s at %.3g, %.4g GFLOP per image; %s in %s, %d threads, %.0f GFLOP/s",
-	          params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, optimizer_names[r->o->optimizer], r->o->lr,
+	          params_count(&r->params, 0), dataset_info(r->main.data)->count, r->steps, r->o->batch, optimizer_names[r->o->optimizer], r->o->lr,
 	          r->flops_per_sample * 1e-9, r->device->name, precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
 	if (watchdog_begin(&r->watchdog, r->hooks ? r->hooks->hang_timeout : 0, r->o->comm, say_hung, r, e))
 		return -1;
@@ -424,7 +393,7 @@ static int manifest_hash(struct trainer *r, struct err *e)
 		return -1;
 	memcpy(r->manifest, m.sha256, sizeof r->manifest);
 	manifest_release(&m);
-	return 0;
+	return r->o->pictures ? pictures_hash(r, e) : 0;
 }
 
 char *train_stamp(const struct train_options *o, struct err *e)

@@ -60,6 +60,8 @@ struct train_options {
 	double class_dropout;           /* negative: .1 of a class, 0 of a cluster */
 	struct objective_def objective; /* its loss follows from the network */
 	double dropout;                 /* of the network, where net_has_dropout: probability that a hidden value is set to 0 in training */
+	const char *pictures;           /* shards of pictures, which some steps take as clips of one frame; NULL: none */
+	double picture_share;           /* the share of these steps, between 0 and 1 */
 	int first_frame;                /* 1: the network reads the first frame of each clip */
 	double first_frame_drop;        /* probability that it is withheld */
 	double text_drop;               /* probability that a text is replaced by the null text */
@@ -170,7 +172,7 @@ struct train_plan {
 	uint64_t device, free; /* device: needed of the device, without the samples kept on the host; free: available there, 0: unknown */
 	uint64_t beside;       /* on a device with its own memory, what its driver and other processes hold now */
 	struct err unfit;      /* code 0; or ERR_NOMEM: it does not fit, with a proposal that would */
-	int64_t parameters, samples, steps, accumulate, ranks;
+	int64_t parameters, samples, pictures, steps, accumulate, ranks;
 	uint64_t comm;           /* bytes that rank 0 sends in a step without a line of the log; 0 of one rank */
 	double flops_per_sample; /* forward and backward products */
 };

@@ -31,6 +31,11 @@ static int reads_first(const void *request)
 	return ((const struct train_options *)request)->first_frame;
 }
 
+static int has_pictures(const void *request)
+{
+	return ((const struct train_options *)request)->pictures != NULL;
+}
+
 static int has_dropout(const void *request)
 {
 	return net_has_dropout(&((const struct train_options *)request)->net);
@@ -200,6 +205,11 @@ const struct option train_expert_options[] = {
     {"--first-frame-drop", .type = OPTION_REAL, REQUEST(first_frame_drop), .hi = .999, .arg = "P", .preset = ".1",
      .help = "how often the first frame is withheld, for guidance", .when = {{USE_NEEDS, "--first-frame"}}, .stamp = STAMP_ALWAYS,
      .key = "first_frame_drop", .counts = reads_first},
+    {"--pictures", .type = OPTION_TEXT, REQUEST(pictures), .arg = "SHARDS", .help = "train on these pictures too, as clips of one frame",
+     .when = {{USE_INPUT, "clips"}}, .stamp = STAMP_OTHERWISE},
+    {"--picture-share", .type = OPTION_REAL, REQUEST(picture_share), .lo = .001, .hi = .999, .arg = "P", .preset = ".25",
+     .help = "the share of the steps that take pictures", .when = {{USE_NEEDS, "--pictures"}}, .stamp = STAMP_ALWAYS, .key = "picture_share",
+     .counts = has_pictures},
     {"--pretrained", .type = OPTION_TEXT, REQUEST(from), .arg = "DIR", .help = "start from a network of another prediction, size or condition",
      OPTION_ALWAYS, .was = "--from", .stamp = STAMP_OTHERWISE},
     {.type = OPTION_INT, REQUEST(cluster), .stamp = STAMP_ALWAYS, .key = "cluster", .counts = is_expert},
@@ -342,7 +352,8 @@ struct train_options train_defaults(enum net_role role)
 
 /* The order of the stamp's keys. A model's bytes include its stamp, so the order must not change. */
 static const char stamp_order[] =
-    "text_tokens text_drop first_frame first_frame_drop predict condition class_dropout dropout cluster path weighting time steps epochs batch "
+    "text_tokens text_drop first_frame first_frame_drop picture_share predict condition class_dropout dropout cluster path weighting time steps "
+    "epochs batch "
     "accumulate optimizer lr "
     " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size grey max_skipped precision rows head_only target label_smoothing "
     "calibrate "

@@ -52,6 +52,7 @@ done
 	refused ddm-sample --tile $sample --tile model
 	refused ddm-sample --first-frame $sample --first-frame pics model
 refused ddm-train --first-frame ddm-train --cluster 0 --first-frame --steps 1 -o no shards
+refused ddm-train --pictures ddm-train --cluster 0 --pictures shards --steps 1 -o no shards
 refused ddm-sample --frames $sample --frames 2 model
 }
 for o in "--size 8" "--posterior mean" "--flip" "--no-pictures" "--tile"; do

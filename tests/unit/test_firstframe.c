@@ -95,6 +95,13 @@ static void withheld(void **state)
 		assert_true(check_row(z.first + i * ROW, x0 + i * CLIP));
 	noised_put_first(&z, 1, x0 + CLIP);
 	assert_true(check_row(noised_part(&z, NOISED_FIRST), x0 + CLIP));
+	o.frame_dropout = 1; /* of pictures among clips */
+	objective_noise(&o, &z, &l, N, &clean, 7, 0, 0);
+	for (int i = 0; i < N; i++)
+		assert_false(check_row(z.first + i * ROW, x0 + i * CLIP));
+	objective_validate(&o, &z, &l, N, &clean, 0, N);
+	for (int i = 0; i < N; i++)
+		assert_false(check_row(z.first + i * ROW, x0 + i * CLIP));
 	tape_free(l.tape);
 	noised_release(&z);
 	params_release(&p);

@@ -19,7 +19,7 @@
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
 
-static char dir[] = "/tmp/ddm-trainoptions-XXXXXX", *shards, *model, *text[2], *weights, *experts[2];
+static char dir[] = "/tmp/ddm-trainoptions-XXXXXX", *shards, *pictures, *model, *text[2], *weights, *experts[2];
 
 /* A model of two experts of one step, with this seed. */
 static char *train_experts(const char *name, uint64_t seed, struct device *device)
@@ -46,7 +46,7 @@ static int set_up(void **state)
 	struct train_options o;
 
 	(void)state;
-	if (!mkdtemp(dir) || !(shards = make_shards(dir, "shards", 0, 0)))
+	if (!mkdtemp(dir) || !(shards = make_shards(dir, "shards", 0, 0)) || !(pictures = make_shards(dir, "pictures", 0, 2)))
 		return -1;
 	model = path_join(dir, "model");
 	weights = path_join(model, "diffusion_pytorch_model.safetensors");
@@ -69,6 +69,7 @@ static int tear_down(void **state)
 {
 	(void)state;
 	mem_free(shards);
+	mem_free(pictures);
 	mem_free(model);
 	mem_free(weights);
 	mem_free(text[0]);
@@ -101,6 +102,7 @@ static struct train_options request(int which)
 	if (which == FRAMED) {
 		net_preset("vdit-nano/1x2", &o.net, NULL);
 		o.first_frame = 1;
+		o.pictures = shards;
 	}
 	if (which == UNET)
 		net_preset("unet-nano", &o.net, NULL);
@@ -141,6 +143,8 @@ static const char *another_text(const struct option *o)
 		return text[1];
 	if (o->field == offsetof(struct train_options, experts))
 		return experts[1];
+	if (o->field == offsetof(struct train_options, pictures))
+		return pictures;
 	if (o->field == offsetof(struct train_options, cluster_name))
 		return "1";
 	return o->field == offsetof(struct train_options, model) ? "dit-nano/4" : "another";
@@ -237,7 +241,7 @@ static void stamp_tells_what_counts(void **state)
 /* Whether the command made from the stamp of r gives that stamp. 0: it is refused, as options are that do nothing without others. */
 static int repeats(struct train_options r, const char *changed)
 {
-	struct traincommand_paths paths = {shards, "out", r.init_from, r.from, r.experts};
+	struct traincommand_paths paths = {shards, "out", r.init_from, r.from, r.experts, r.pictures};
 	struct str what = {0};
 	struct err e = {0};
 	json_t *stamp, *words;
@@ -255,7 +259,7 @@ static int repeats(struct train_options r, const char *changed)
 	words = traincommand_words(stamp, &paths, &e);
 	if (!words)
 		fail_msg("%s", e.msg);
-	n = traincommand_differs(words, stamp, &what, &e);
+	n = traincommand_differs(words, stamp, "shards", &what, &e);
 	if (n > 0)
 		fail_msg("%s: the command does not repeat %s", changed, str_text(&what));
 	json_decref(words);

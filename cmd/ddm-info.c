@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "file/remoteinput.h"
 #include "inspect/describe.h"
 #include "inspect/pin.h"
 #include "inspect/samplediff.h"
@@ -131,13 +132,15 @@ int main(int argc, char **argv)
 		return follow(n, argv + 1);
 	for (int i = 1; i <= n; i++) {
 		json_t *o = json_object();
+		char *shown = remote_shown(argv[i]);
 		struct err e = {0};
 
-		json_object_set_new(o, "file", jsonio_text(argv[i]));
+		json_object_set_new(o, "file", jsonio_text(shown));
 		json_object_set_new(o, "kind", json_string("unknown"));
 		describe_path(o, argv[i], &want, &e);
 		print(o, &e);
 		json_decref(o);
+		mem_free(shown);
 		/* Every failure is printed; the exit status is that of the first. */
 		if (e.code && first.code) {
 			cmd_warn("%s", first.msg);

@@ -186,7 +186,7 @@ static int write_result(const struct run *r, const struct stamp *stamp, struct e
 	return rc;
 }
 
-static int write_items(const struct run *r, const struct stamp *stamp, struct err *e)
+static int write_items(struct run *r, const struct stamp *stamp, struct err *e)
 {
 	const char **names = mem_zalloc((size_t)r->times + 2, sizeof *names);
 	char **own = mem_zalloc((size_t)r->times, sizeof *own);

@@ -6,7 +6,6 @@
 
 #include "cmd/diagnose.h"
 #include "core/mem.h"
-#include "core/str.h"
 #include "data/dataset.h"
 #include "net/net.h"
 
@@ -62,7 +61,7 @@ static void pick_samples(struct diagnose_samples *s, int64_t count)
 {
 	s->pick = mem_alloc((size_t)count * sizeof *s->pick);
 	for (int64_t i = 0; i < count; i++) {
-		const char *key = dataset_key(s->data, i);
+		const char *key = dataset_key(s->data, i, &s->key);
 		char *keyed = str_new("%llu/%s", (unsigned long long)ask->seed, key);
 
 		s->pick[i] = (struct diagnose_pick){hash64(keyed, strlen(keyed)), hash64(key, strlen(key)) & (((uint64_t)1 << ID_BITS) - 1), i};
@@ -119,7 +118,7 @@ int diagnose_samples_read(struct diagnose_samples *s, int64_t first, struct err 
 	for (int64_t i = 0; i < s->now.n; i++) {
 		const struct diagnose_pick *p = &s->pick[first + i];
 		struct dataset_item it = {.x = s->x0 + i * s->d, .std = drawn ? s->std : NULL};
-		const char *key = dataset_key(s->data, p->index);
+		const char *key = dataset_key(s->data, p->index, &s->key);
 
 		if (dataset_item(s->data, p->index, &it, e))
 			return -1;
@@ -135,9 +134,9 @@ int diagnose_samples_read(struct diagnose_samples *s, int64_t first, struct err 
 	return 0;
 }
 
-const char *diagnose_samples_key(const struct diagnose_samples *s, int64_t i)
+const char *diagnose_samples_key(struct diagnose_samples *s, int64_t i)
 {
-	return dataset_key(s->data, s->pick[i].index);
+	return dataset_key(s->data, s->pick[i].index, &s->key);
 }
 
 const char *diagnose_samples_hash(const struct diagnose_samples *s, char hash[65])
@@ -152,6 +151,7 @@ void diagnose_samples_release(struct diagnose_samples *s)
 {
 	dataset_free(s->data);
 	mem_free(s->pick);
+	str_release(&s->key);
 	mem_free(s->x0);
 	mem_free(s->std);
 	mem_free(s->id);

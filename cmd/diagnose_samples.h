@@ -6,6 +6,7 @@
 #include "core/err.h"
 #include "core/hash.h"
 #include "core/pool.h"
+#include "core/str.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/velocityloss.h"
 #include "file/manifest.h"
@@ -21,6 +22,7 @@ struct diagnose_samples {
 	/* private */
 	struct dataset *data;
 	struct diagnose_pick *pick; /* (n) */
+	struct str key;             /* the key asked for last */
 	int64_t d;
 	struct sha256 hash;
 	float *x0, *std;
@@ -42,7 +44,8 @@ int diagnose_same_clusters(const struct ensemble *m, const struct manifest *shar
 int diagnose_samples_open(struct diagnose_samples *s, const struct ensemble *m, const char *shards, struct pool *pool, struct err *e);
 /* Read the next samples, from `first` on and up to --batch, into s->now. */
 int diagnose_samples_read(struct diagnose_samples *s, int64_t first, struct err *e);
-const char *diagnose_samples_key(const struct diagnose_samples *s, int64_t i); /* borrowed */
+/* Borrowed until the next call of a function of these samples. */
+const char *diagnose_samples_key(struct diagnose_samples *s, int64_t i);
 /* The SHA-256 of the keys and the samples, once all were read. Returns `hash`. */
 const char *diagnose_samples_hash(const struct diagnose_samples *s, char hash[65]);
 void diagnose_samples_release(struct diagnose_samples *s);

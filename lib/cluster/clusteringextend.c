@@ -29,7 +29,7 @@ static int open_kept(struct clustering *c, const struct centroids_past *past, st
 
 	if (assignment_load(&c->kept, path, -1, e))
 		return -1;
-	if (c->kept.names || c->kept.further_at)
+	if (c->kept.names || c->kept.also >= 0)
 		return err_set(e, ERR_USAGE, "--keep %s: clusters with names, or several of a sample, cannot be extended", path);
 	if (c->kept.clusters != c->old.k)
 		return err_set(e, ERR_DATA, "--keep %s has %d clusters, but --extend %s holds %d centroids", path, c->kept.clusters, c->r->extend,
@@ -47,7 +47,7 @@ static int find_kept(struct clustering *c, int32_t *was, struct err *e)
 	int rc = 0;
 
 	for (int64_t i = 0; i < c->f.n && !rc; i++) {
-		int64_t row = c->kept.table ? tsv_lookup(c->kept.table, c->f.key[i]) : -1;
+		int64_t row = c->kept.table ? assignment_find(&c->kept, c->f.key[i]) : -1;
 		int cluster, h;
 
 		was[i] = -1;

@@ -18,7 +18,7 @@ static int find_rows(const struct clustering *c, int32_t *cluster, uint8_t *held
 	const struct assignment *a = &c->rated;
 
 	for (int64_t i = 0; i < c->f.n; i++) {
-		int64_t row = tsv_lookup(a->table, c->f.key[i]);
+		int64_t row = assignment_find(a, c->f.key[i]);
 		int k, h;
 
 		if (row < 0)
@@ -28,8 +28,8 @@ static int find_rows(const struct clustering *c, int32_t *cluster, uint8_t *held
 		cluster[i] = k;
 		held[i] = (uint8_t)h;
 	}
-	if (c->f.n < tsv_rows(a->table) && !c->r->skip_bad)
-		return err_set(e, ERR_DATA, "%s: %lld rows of the assignment have no sample", c->r->rate, (long long)(tsv_rows(a->table) - c->f.n));
+	if (c->f.n < a->rows && !c->r->skip_bad)
+		return err_set(e, ERR_DATA, "%s: %lld rows of the assignment have no sample", c->r->rate, (long long)(a->rows - c->f.n));
 	return 0;
 }
 

@@ -214,10 +214,8 @@ static int read_assignment(struct deduping *w, struct err *e)
 	struct assignment a;
 	int rc = assignment_load(&a, w->r->clusters, w->r->holdout, e);
 
-	if (!rc)
-		rc = tsv_index(a.table, a.key, e);
 	for (int64_t i = 0; i < w->n && !rc; i++) {
-		int64_t row = tsv_lookup(a.table, w->item[i].key);
+		int64_t row = assignment_find(&a, w->item[i].key);
 		int cluster, held;
 
 		if (row < 0)

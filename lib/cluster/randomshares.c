@@ -19,7 +19,7 @@ static int shares_like(const char *like, int64_t k_wanted, int places, int *k, d
 	if (!rc)
 		*share = mem_zalloc((size_t)a.clusters, sizeof **share);
 	*k = 0;
-	for (int64_t i = 0; !rc && i < tsv_rows(a.table) && !(rc = assignment_get(&a, i, &cluster, &held, e)); i++) {
+	for (int64_t i = 0; !rc && i < a.rows && !(rc = assignment_get(&a, i, &cluster, &held, e)); i++) {
 		if (held)
 			continue;
 		*k = cluster >= *k ? cluster + 1 : *k;

@@ -14,9 +14,25 @@
 
 enum { CLUSTERS_MOST = 1 << 20 };
 
+/* Names of clusters. */
+struct names {
+	const char **name;  /* [all], of which the first n are sorted and differ; in the end all are */
+	size_t n, all, cap; /* cap: [cap] */
+	struct arena memory;
+};
+
+/* The row that was read last, and what rows are read with. */
+struct assignment_row {
+	char *path;
+	struct tsvfile_row fields;
+	struct str also; /* that column, cut into words */
+	int32_t further[ASSIGNMENT_CLUSTERS - 1];
+	struct names names; /* of all clusters, if the column holds names */
+};
+
 static int read_stamp(struct assignment *a, const char *path, struct err *e)
 {
-	json_t *o = json_loads(tsv_stamp(a->table), 0, NULL);
+	json_t *o = json_loads(tsv_stamp(tsvfile_head(a->table)), 0, NULL);
 	const char *features = "", *partition = "";
 	double was = -1;
 	int64_t k = 0;
@@ -43,16 +59,30 @@ static int read_stamp(struct assignment *a, const char *path, struct err *e)
 
 static int column_of(const struct assignment *a, const char *name, const char *path, struct err *e)
 {
-	int i = tsv_column(a->table, name);
+	const struct tsv *head = tsvfile_head(a->table);
+	int i = tsv_column(head, name);
 	struct str there = {0};
 
 	if (i >= 0)
 		return i;
-	for (int c = 0; c < tsv_columns(a->table); c++)
-		str_printf(&there, "%s%s", c ? ", " : "", tsv_name(a->table, c));
+	for (int c = 0; c < tsv_columns(head); c++)
+		str_printf(&there, "%s%s", c ? ", " : "", tsv_name(head, c));
 	err_set(e, ERR_DATA, "%s:1: no column '%s' among %.400s: an assignment has the columns key and cluster", path, name, str_text(&there));
 	str_release(&there);
 	return -1;
+}
+
+/* Read a row, unless it is the current one. */
+static int row_read(const struct assignment *a, int64_t row, struct err *e)
+{
+	struct assignment_row *c = a->current;
+
+	return c->fields.next && c->fields.row == row ? 0 : tsvfile_read(a->table, row, &c->fields, e);
+}
+
+static const char *field(const struct assignment *a, int column)
+{
+	return a->current->fields.cell[column];
 }
 
 static int by_text(const void *x, const void *y)
@@ -60,131 +90,181 @@ static int by_text(const void *x, const void *y)
 	return strcmp(*(const char *const *)x, *(const char *const *)y);
 }
 
+/* Sort all names, and keep one of each. */
+static void sort_names(struct names *names)
+{
+	size_t n = 0;
+
+	if (names->all)
+		qsort(names->name, names->all, sizeof *names->name, by_text);
+	for (size_t i = 0; i < names->all; i++)
+		if (!n || strcmp(names->name[n - 1], names->name[i]))
+			names->name[n++] = names->name[i];
+	names->n = names->all = n;
+}
+
+/* Add a name, unless it is among the sorted ones. They are sorted again when there are twice as many. */
+static void add_name(struct names *names, const char *name)
+{
+	if (names->n && bsearch(&name, names->name, names->n, sizeof *names->name, by_text))
+		return;
+	if (names->all == names->cap) {
+		sort_names(names);
+		names->cap = 2 * names->n + 64;
+		names->name = mem_resize(names->name, names->cap, sizeof *names->name);
+	}
+	names->name[names->all++] = arena_strdup(&names->memory, name);
+}
+
 /* Number the clusters of a column of names in bytewise order. */
 static int number_names(struct assignment *a, const char *path, struct err *e)
 {
-	int64_t n = tsv_rows(a->table), k = 0;
-	const char **sorted = mem_zalloc((size_t)n, sizeof *sorted);
-	int rc = 0;
+	struct names *names = &a->current->names;
 
-	for (int64_t i = 0; i < n && !rc; i++) {
-		const char *name = sorted[i] = tsv_get(a->table, i, a->cluster), *why = names_refuse(name);
+	for (int64_t i = 0; i < a->rows; i++) {
+		const char *why, *name;
 
-		if (why)
-			rc = err_set(e, ERR_DATA, "%s:%lld: cluster '%.200s' %s; clusters are numbers from 0 or names, the same throughout", path,
-			             (long long)tsv_line(a->table, i), name, why);
+		if (row_read(a, i, e))
+			return -1;
+		name = field(a, a->cluster);
+		if ((why = names_refuse(name)))
+			return err_set(e, ERR_DATA, "%s:%lld: cluster '%.200s' %s; clusters are numbers from 0 or names, the same throughout", path,
+			               (long long)a->current->fields.line, name, why);
+		add_name(names, name);
 	}
-	if (!rc) {
-		qsort(sorted, (size_t)n, sizeof *sorted, by_text);
-		a->names = json_array();
-		for (int64_t i = 0; i < n; i++)
-			if (!i || strcmp(sorted[k - 1], sorted[i])) {
-				sorted[k++] = sorted[i];
-				json_array_append_new(a->names, jsonio_text(sorted[i]));
-			}
-		rc = k > CLUSTERS_MOST ? err_set(e, ERR_DATA, "%s: %lld clusters, more than %d", path, (long long)k, CLUSTERS_MOST) : 0;
-	}
-	for (int64_t i = 0; i < n && !rc; i++) {
-		const char *name = tsv_get(a->table, i, a->cluster);
-		const char **at = bsearch(&name, sorted, (size_t)k, sizeof *sorted, by_text);
-
-		a->number[i] = (int32_t)(at - sorted);
-	}
-	a->clusters = (int)k;
+	sort_names(names);
+	if (names->n > CLUSTERS_MOST)
+		return err_set(e, ERR_DATA, "%s: %zu clusters, more than %d", path, names->n, CLUSTERS_MOST);
+	a->names = json_array();
+	for (size_t i = 0; i < names->n; i++)
+		json_array_append_new(a->names, jsonio_text(names->name[i]));
+	a->clusters = (int)names->n;
 	partition_of_names(a->partition, "cluster", a->names);
-	mem_free(sorted);
-	return rc;
+	return 0;
 }
 
-/* Read the cluster column into a->number. In a table of another program every row may hold a name instead. */
-static int read_clusters(struct assignment *a, const char *path, struct err *e)
+/* Whether all clusters are numbers, or none: 1, 0; -1 and ERR_DATA if they are mixed. */
+static int are_numbers(const struct assignment *a, const char *path, struct err *e)
 {
-	int64_t n = tsv_rows(a->table), kind = -1, v;
-	int64_t most = (a->clusters ? a->clusters : CLUSTERS_MOST) - 1;
+	struct str first = {0};
+	int64_t line = 0, v;
+	int kind = 1, rc = 0;
 
-	a->number = mem_zalloc((size_t)n, sizeof *a->number);
-	for (int64_t i = 0; i < n && !tsv_is_ours(a->table); i++) {
-		const char *text = tsv_get(a->table, i, a->cluster), *first = tsv_get(a->table, 0, a->cluster);
+	for (int64_t i = 0; i < a->rows && !rc && !(rc = row_read(a, i, e)); i++) {
+		const char *text = field(a, a->cluster);
 		int number = !parse_i64(text, INT64_MIN, INT64_MAX, &v);
 
-		if (kind >= 0 && kind != number)
-			return err_set(e, ERR_DATA,
-			               "%s:%lld: cluster '%.100s', but '%.100s' on line %lld: clusters are numbers from 0 throughout, or names", path,
-			               (long long)tsv_line(a->table, i), text, first, (long long)tsv_line(a->table, 0));
-		kind = number;
+		if (!i) {
+			str_puts(&first, text);
+			line = a->current->fields.line;
+			kind = number;
+		}
+		if (kind != number)
+			rc = err_set(e, ERR_DATA,
+			             "%s:%lld: cluster '%.100s', but '%.100s' on line %lld: clusters are numbers from 0 throughout, or names", path,
+			             (long long)a->current->fields.line, text, str_text(&first), (long long)line);
 	}
-	if (!tsv_is_ours(a->table) && !kind)
-		return number_names(a, path, e);
-	for (int64_t i = 0; i < n; i++) {
-		if (tsv_i64(a->table, i, a->cluster, 0, most, &v, e))
-			return -1;
-		a->number[i] = (int32_t)v;
-	}
-	for (int64_t i = 0, k = a->clusters; i < n && !k; i++)
-		if (a->number[i] >= a->clusters)
-			a->clusters = a->number[i] + 1;
-	return 0;
+	str_release(&first);
+	return rc ? -1 : kind;
 }
 
-/* Add one number of the column "also" to the list of the row. */
-static int add_further(struct assignment *a, int64_t row, const char *text, const char *path, struct err *e)
+/* Check the cluster column. In a table of another program every row may hold a name instead. */
+static int read_clusters(struct assignment *a, const char *path, struct err *e)
 {
-	int64_t *end = &a->further_at[row + 1], v;
+	int64_t most = (a->clusters ? a->clusters : CLUSTERS_MOST) - 1, v;
+	int known = a->clusters, numbers = tsv_is_ours(tsvfile_head(a->table)) ? 1 : are_numbers(a, path, e);
 
-	if (parse_i64(text, 0, CLUSTERS_MOST - 1, &v) || (tsv_is_ours(a->table) && v >= a->clusters))
-		return err_set(e, ERR_DATA, "%s:%lld: also '%.100s': expected the numbers of further clusters with blanks between, or '-'", path,
-		               (long long)tsv_line(a->table, row), text);
-	if (*end - a->further_at[row] == ASSIGNMENT_CLUSTERS - 1)
-		return err_set(e, ERR_DATA, "%s:%lld: a sample in more than %d clusters", path, (long long)tsv_line(a->table, row),
-		               ASSIGNMENT_CLUSTERS);
-	a->further = mem_resize(a->further, (size_t)*end + 1, sizeof *a->further);
-	a->further[(*end)++] = (int32_t)v;
-	if (v >= a->clusters)
-		a->clusters = (int)v + 1;
+	if (numbers <= 0)
+		return numbers < 0 ? -1 : number_names(a, path, e);
+	for (int64_t i = 0; i < a->rows; i++) {
+		if (row_read(a, i, e) || tsvfile_i64(a->table, &a->current->fields, a->cluster, 0, most, &v, e))
+			return -1;
+		if (!known && v >= a->clusters)
+			a->clusters = (int)v + 1;
+	}
 	return 0;
 }
 
-/* Read the column "also", if there is one. */
+/* Read the column "also" of the current row into further [ASSIGNMENT_CLUSTERS - 1]: how many there are, or -1. Numbers from `most` on are refused. */
+static int parse_further(const struct assignment *a, int64_t most, struct err *e)
+{
+	struct assignment_row *c = a->current;
+	char *rest = NULL;
+	int n = 0;
+	int64_t v;
+
+	str_reset(&c->also);
+	str_puts(&c->also, field(a, a->also));
+	if (!strcmp(str_text(&c->also), "-"))
+		return 0;
+	for (char *word = c->also.p ? strtok_r(c->also.p, " ", &rest) : NULL; word; word = strtok_r(NULL, " ", &rest)) {
+		if (parse_i64(word, 0, most - 1, &v))
+			return err_set(e, ERR_DATA, "%s:%lld: also '%.100s': expected the numbers of further clusters with blanks between, or '-'",
+			               c->path, (long long)c->fields.line, word);
+		if (n == ASSIGNMENT_CLUSTERS - 1)
+			return err_set(e, ERR_DATA, "%s:%lld: a sample in more than %d clusters", c->path, (long long)c->fields.line,
+			               ASSIGNMENT_CLUSTERS);
+		c->further[n++] = (int32_t)v;
+	}
+	return n;
+}
+
+/* Check the column "also", if there is one. */
 static int read_further(struct assignment *a, const char *path, struct err *e)
 {
-	int column = tsv_column(a->table, "also"), rc = 0;
+	int64_t most = tsv_is_ours(tsvfile_head(a->table)) ? a->clusters : CLUSTERS_MOST;
 
-	if (column < 0)
+	a->also = tsv_column(tsvfile_head(a->table), "also");
+	if (a->also < 0)
 		return 0;
 	if (a->names)
 		return err_set(e, ERR_DATA, "%s: with a column 'also', clusters must be numbers, not names", path);
-	a->further_at = mem_zalloc((size_t)tsv_rows(a->table) + 1, sizeof *a->further_at);
-	for (int64_t i = 0; i < tsv_rows(a->table) && !rc; i++) {
-		char *text = mem_strdup(tsv_get(a->table, i, column)), *rest = NULL;
+	for (int64_t i = 0; i < a->rows; i++) {
+		int n = row_read(a, i, e) ? -1 : parse_further(a, most, e);
 
-		a->further_at[i + 1] = a->further_at[i];
-		for (char *word = strcmp(text, "-") ? strtok_r(text, " ", &rest) : NULL; word && !rc; word = strtok_r(NULL, " ", &rest))
-			rc = add_further(a, i, word, path, e);
-		mem_free(text);
+		if (n < 0)
+			return -1;
+		while (n--)
+			if (a->current->further[n] >= a->clusters)
+				a->clusters = a->current->further[n] + 1;
 	}
-	return rc;
+	return 0;
+}
+
+static int check_split(struct assignment *a, const char *path, struct err *e)
+{
+	for (int64_t i = 0; i < a->rows && a->split >= 0; i++) {
+		const char *split;
+
+		if (row_read(a, i, e))
+			return -1;
+		split = field(a, a->split);
+		if (strcmp(split, "train") && strcmp(split, "holdout"))
+			return err_set(e, ERR_DATA, "%s:%lld: the split of \"%s\" is \"%s\", neither train nor holdout", path,
+			               (long long)a->current->fields.line, field(a, a->key), split);
+	}
+	return 0;
 }
 
 int assignment_load(struct assignment *a, const char *path, double holdout, struct err *e)
 {
-	*a = (struct assignment){.holdout = holdout};
-	a->table = tsv_load_any(path, e);
+	*a = (struct assignment){.holdout = holdout, .also = -1};
+	a->current = mem_zalloc(1, sizeof *a->current);
+	a->current->path = mem_strdup(path);
+	a->table = tsvfile_open(path, e);
 	if (!a->table)
 		return -1;
+	a->rows = tsv_rows(tsvfile_head(a->table));
 	a->key = column_of(a, "key", path, e);
 	a->cluster = a->key < 0 ? -1 : column_of(a, "cluster", path, e);
-	a->split = tsv_column(a->table, "split");
-	if (a->key < 0 || a->cluster < 0 || read_stamp(a, path, e) || tsv_index(a->table, a->key, e))
+	a->split = tsv_column(tsvfile_head(a->table), "split");
+	if (a->key < 0 || a->cluster < 0 || read_stamp(a, path, e) || tsvfile_index(a->table, a->key, e))
 		return -1;
-	if (!tsv_rows(a->table))
+	if (!a->rows)
 		return err_set(e, ERR_DATA, "%s: no rows", path);
-	if (read_clusters(a, path, e) || read_further(a, path, e))
+	if (read_clusters(a, path, e) || read_further(a, path, e) || check_split(a, path, e))
 		return -1;
-	for (int64_t i = 0; i < tsv_rows(a->table) && a->split >= 0; i++)
-		if (strcmp(tsv_get(a->table, i, a->split), "train") && strcmp(tsv_get(a->table, i, a->split), "holdout"))
-			return err_set(e, ERR_DATA, "%s:%lld: the split of \"%s\" is \"%s\", neither train nor holdout", path,
-			               (long long)tsv_line(a->table, i), tsv_get(a->table, i, a->key), tsv_get(a->table, i, a->split));
-	memcpy(a->hash, tsv_sha256(a->table), sizeof a->hash);
+	memcpy(a->hash, tsv_sha256(tsvfile_head(a->table)), sizeof a->hash);
 	if (!*a->partition)
 		memcpy(a->partition, a->hash, sizeof a->partition);
 	return 0;
@@ -192,22 +272,54 @@ int assignment_load(struct assignment *a, const char *path, double holdout, stru
 
 void assignment_release(struct assignment *a)
 {
-	tsv_free(a->table);
+	tsvfile_free(a->table);
 	json_decref(a->extends);
 	json_decref(a->names);
-	mem_free(a->number);
-	mem_free(a->further_at);
-	mem_free(a->further);
+	if (a->current) {
+		tsvfile_row_release(&a->current->fields);
+		str_release(&a->current->also);
+		mem_free(a->current->names.name);
+		arena_release(&a->current->names.memory);
+		mem_free(a->current->path);
+		mem_free(a->current);
+	}
 	*a = (struct assignment){0};
+}
+
+int64_t assignment_find(const struct assignment *a, const char *key)
+{
+	return tsvfile_find(a->table, key, &a->current->fields);
+}
+
+const char *assignment_key(const struct assignment *a, int64_t row, struct err *e)
+{
+	return row_read(a, row, e) ? NULL : field(a, a->key);
+}
+
+/* The number of the current row's cluster. */
+static int cluster_get(const struct assignment *a, int *cluster, struct err *e)
+{
+	const struct names *names = &a->current->names;
+	const char *text = field(a, a->cluster);
+	const char **at = names->n ? bsearch(&text, names->name, names->n, sizeof *names->name, by_text) : NULL;
+	int64_t v = at ? at - names->name : 0;
+
+	if (names->n ? !at : tsvfile_i64(a->table, &a->current->fields, a->cluster, 0, a->clusters - 1, &v, e))
+		return err_set(e, ERR_DATA, "%s: altered while it was read", a->current->path);
+	*cluster = (int)v;
+	return 0;
 }
 
 int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *held, struct err *e)
 {
-	const char *key = tsv_get(a->table, row, a->key);
-	int by_hash = a->holdout >= 0 && hash_holdout(key, a->holdout);
+	const char *key;
+	int by_hash;
 
-	*cluster = a->number[row];
-	*held = a->split >= 0 ? !strcmp(tsv_get(a->table, row, a->split), "holdout") : by_hash;
+	if (row_read(a, row, e) || cluster_get(a, cluster, e))
+		return -1;
+	key = field(a, a->key);
+	by_hash = a->holdout >= 0 && hash_holdout(key, a->holdout);
+	*held = a->split >= 0 ? !strcmp(field(a, a->split), "holdout") : by_hash;
 	if (a->holdout >= 0 && *held != by_hash)
 		return err_set(e, ERR_DATA, "\"%s\" is %s by the assignment, but not with a held-out fraction of %g", key,
 		               *held ? "held out" : "training data", a->holdout);
@@ -216,6 +328,8 @@ int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *h
 
 int assignment_further(const struct assignment *a, int64_t row, const int32_t **further)
 {
-	*further = a->further_at ? a->further + a->further_at[row] : NULL;
-	return a->further_at ? (int)(a->further_at[row + 1] - a->further_at[row]) : 0;
+	int n = a->also < 0 || row_read(a, row, NULL) ? 0 : parse_further(a, a->clusters, NULL);
+
+	*further = a->current->further;
+	return n < 0 ? 0 : n;
 }

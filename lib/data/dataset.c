@@ -564,9 +564,9 @@ int dataset_read(struct dataset *d, int64_t i, float *x, int32_t *label, int32_t
 	return 0;
 }
 
-const char *dataset_key(struct dataset *d, int64_t i)
+const char *dataset_key(const struct dataset *d, int64_t i, struct str *key)
 {
 	const struct part *p = find(d, i);
 
-	return shard_key(p->shard, (i - p->first) % p->count);
+	return shard_key(p->shard, (i - p->first) % p->count, key);
 }

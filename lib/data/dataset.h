@@ -8,6 +8,7 @@
 
 #include "core/err.h"
 #include "core/pool.h"
+#include "core/str.h"
 
 struct dataset;
 struct manifest;
@@ -59,7 +60,8 @@ const struct dataset_info *dataset_info(const struct dataset *d);
 /* Read sample i of the part (0 <= i < count; shards in name order, samples in shard order): pixels as value/127.5 - 1 in (C, H, W) order, of
  * clips (F, C, H, W), arrays unchanged; *label and *cluster are -1 if unknown. x, label, cluster may be NULL. Thread-safe. */
 int dataset_read(struct dataset *d, int64_t i, float *x, int32_t *label, int32_t *cluster, struct err *e);
-const char *dataset_key(struct dataset *d, int64_t i);
+/* Put the key of sample i into *key and return its text, borrowed until *key changes. */
+const char *dataset_key(const struct dataset *d, int64_t i, struct str *key);
 
 /* mean (C, H, W) of the samples as dataset_read returns them. With `flip` the mirrored samples are included; a set of arrays must then be opened
  * with `mirrored`. If there are more than `most` samples, only that many are used, evenly spaced. */

@@ -53,17 +53,9 @@ static int copy(int to, const struct feed *f, struct err *e)
 
 int feed_copy(struct feed *f, const char *dir, struct err *e)
 {
-	char *path;
-
 	if (f->seekable)
 		return 0;
-	path = path_join(dir ? dir : "/tmp", "ddm-stdin-XXXXXX");
-	f->fd = mkostemp(path, O_CLOEXEC);
-	if (f->fd < 0)
-		err_errno(e, "%s: copy of stdin", path);
-	else
-		unlink(path);
-	mem_free(path);
+	f->fd = file_scratch(dir, e);
 	f->seekable = f->fd >= 0;
 	return f->fd < 0 ? -1 : copy(f->fd, f, e);
 }

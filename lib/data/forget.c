@@ -88,27 +88,35 @@ static int uncount_origin(struct forgetting *f, struct shard *s, int64_t k, cons
 	return 0;
 }
 
+/* The key of sample k of shard i. An index without it was altered meanwhile: nobody could say that what was to be forgotten is not there. */
+static int read_key(const struct forgetting *f, int64_t i, const struct shard *s, int64_t k, struct str *key, struct err *e)
+{
+	return *shard_key(s, k, key) ? 0 : err_set(e, ERR_DATA, "%s/%s: altered while it was read", f->old.dir, f->old.rows[i].path);
+}
+
 /* Look for the keys in every shard's index. */
 static int locate(struct forgetting *f, struct err *e)
 {
-	for (int64_t i = 0; i < f->old.n; i++) {
+	struct str key = {0};
+	int rc = 0;
+
+	for (int64_t i = 0; i < f->old.n && !rc; i++) {
 		struct shard *s = manifest_shard_open(&f->old, i, 0, e);
-		int rc = s ? 0 : -1;
 
+		rc = s ? 0 : -1;
 		for (int64_t k = 0; !rc && k < shard_count(s); k++) {
-			struct item *it = find(f, shard_key(s, k));
+			struct item *it;
 
-			if (!it)
+			if ((rc = read_key(f, i, s, k, &key, e)) || !(it = find(f, str_text(&key))))
 				continue;
 			f->hits[i]++;
 			note(f, it, &f->old.rows[i]);
 			rc = uncount_origin(f, s, k, &f->old.rows[i], e);
 		}
 		shard_free(s);
-		if (rc)
-			return -1;
 	}
-	return 0;
+	str_release(&key);
+	return rc;
 }
 
 static int check_found(const struct forgetting *f, struct err *e)
@@ -314,12 +322,13 @@ static int repack(struct forgetting *f, struct output *o, const char *dir, int64
 {
 	char *path = manifest_shard_path(&f->old, i);
 	struct shard *s = shard_open(path, e);
+	struct str key = {0};
 	int rc = s ? 0 : -1;
 
 	for (int64_t k = 0; s && k < shard_count(s) && !rc; k++) {
 		struct shard_sample x;
 
-		if (find(f, shard_key(s, k)))
+		if (find(f, shard_key(s, k, &key)))
 			continue;
 		rc = shard_read(s, k, &x, e);
 		if (!rc) {
@@ -330,6 +339,7 @@ static int repack(struct forgetting *f, struct output *o, const char *dir, int64
 			rc = err_set(e, ERR_AGAIN, "interrupted");
 	}
 	shard_free(s);
+	str_release(&key);
 	mem_free(path);
 	return rc;
 }
@@ -396,13 +406,15 @@ static int holds_keys(const struct forgetting *f, const struct manifest *m, stru
 	for (int64_t i = 0; i < m->n; i++) {
 		char *path = manifest_shard_path(m, i);
 		struct shard *s = shard_open(path, e);
+		struct str key = {0};
 		int held = 0;
 
 		mem_free(path);
 		if (!s)
 			return -1;
 		for (int64_t k = 0; k < shard_count(s) && !held; k++)
-			held = find(f, shard_key(s, k)) != NULL;
+			held = find(f, shard_key(s, k, &key)) != NULL;
+		str_release(&key);
 		shard_free(s);
 		if (held)
 			return 1;

@@ -152,7 +152,7 @@ int samples_next(struct samples *s, struct sample *out, struct err *e)
 				continue;
 			if (!jobshare_takes(&s->o.share, out->key) && ++s->elsewhere)
 				continue;
-			if (keyset_add(&s->keys, out->key))
+			if (!s->o.repeats && keyset_add(&s->keys, out->key))
 				return err_set(e, ERR_DATA, "%s: the key \"%s\" appears twice", out->origin, out->key);
 			if (!s->second) {
 				s->count++;

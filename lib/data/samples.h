@@ -39,6 +39,7 @@ struct samples_options {
 	struct job_share share; /* samples whose key does not belong to this job are passed over as if they were not there; zero: none */
 	int once;               /* samples_rewind will not be called: a tar through a pipe is read as it comes */
 	const char *spool;      /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
+	int repeats;            /* keys that appear twice are no error here: the caller finds them */
 	enum samples_part part; /* which part of a SHARDS directory; other sources have one part only */
 	void (*bad)(void *arg, const char *why);     /* called with one sentence that names the skipped sample; NULL: silent */
 	void (*passed)(void *arg, const char *what); /* the same for non-files in tars, at the end; not counted. NULL: `bad` is called */

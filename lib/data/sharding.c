@@ -8,12 +8,14 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/str.h"
+#include "data/keyset.h"
 #include "data/provenance.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/notfinite.h"
 #include "file/shard.h"
+#include "file/spill.h"
 
 enum { BATCH = 64, BATCH_BYTES = 1 << 24 };
 
@@ -46,9 +48,12 @@ struct sharding {
 	/* [streams]: training and held out of each cluster; then both for 2, 3, .. copies; then all of that for further samples */
 	struct stream *stream;
 	int streams;
+	struct spill *spill; /* indexes of the open shards */
 	struct manifest_row *row;
 	int64_t rows;
-	uint8_t *seen; /* [rows of the assignment] */
+	uint8_t *seen;        /* a bit for each row of the assignment */
+	struct keyset others; /* keys without a row */
+	int repeated;         /* a key appears twice: no sample to skip, but an error */
 	int32_t classes;
 	int sides[2], unequal; /* smaller and larger side of the first picture */
 	json_t *provenance;    /* of the training part (data/provenance.h) */
@@ -74,7 +79,7 @@ static int stream_held(const struct sharding *z, int i)
 static int stream_open(struct sharding *z, int i, struct err *e)
 {
 	struct stream *t = &z->stream[i];
-	struct shard_options so = {.level = z->o.level, .stamp = z->stamp};
+	struct shard_options so = {.level = z->o.level, .stamp = z->stamp, .spill = z->spill};
 	int kind = i / z->a->clusters / 2;
 	char *path, *slash;
 	int rc;
@@ -133,13 +138,16 @@ static int note(struct sharding *z, const struct sample *x, struct err *e)
 /* Find the streams for a sample. Returns that of its cluster, or -1 if the sample is bad. */
 static int place(struct sharding *z, const struct sample *x, struct item *it, struct err *e)
 {
-	int64_t row = tsv_lookup(z->a->table, x->key);
+	int64_t row = assignment_find(z->a, x->key);
 	const int32_t *further;
 	int cluster, held, n, own = 1;
 
+	z->repeated = row < 0 ? keyset_add(&z->others, x->key) : z->seen[row / 8] >> row % 8 & 1;
+	if (z->repeated)
+		return err_set(e, ERR_DATA, "%s: the key \"%s\" appears twice", x->origin, x->key);
 	if (row < 0)
 		return err_set(e, ERR_DATA, "%s: the sample \"%s\" is not in the assignment", x->origin, x->key);
-	z->seen[row] = 1;
+	z->seen[row / 8] |= (uint8_t)(1 << row % 8);
 	if (note(z, x, e) || assignment_get(z->a, row, &cluster, &held, e))
 		return -1;
 	n = assignment_further(z->a, row, &further);
@@ -194,7 +202,7 @@ static int item_read(struct sharding *z, struct item *it, struct err *e)
 		it->stream = place(z, &x, it, e);
 		if (it->stream >= 0 && !check_finite(&x, e))
 			break;
-		if (samples_bad(z->samples, e))
+		if (z->repeated || samples_bad(z->samples, e))
 			return -1;
 	}
 	if (rc <= 0)
@@ -285,7 +293,7 @@ static int fill(struct sharding *z, struct err *e)
 		pool_run(z->o.pool, 2 + z->batch[1]->n, pass_task, z);
 		if (z->err.code)
 			return err_set(e, z->err.code, "%s", z->err.msg);
-		if (progress_tell(z->o.progress, "samples", r->train + r->held, tsv_rows(z->a->table)))
+		if (progress_tell(z->o.progress, "samples", r->train + r->held, z->a->rows))
 			return err_set(e, ERR_AGAIN, "interrupted");
 		end = done->end;
 		done->n = done->end = 0;
@@ -298,17 +306,19 @@ static int fill(struct sharding *z, struct err *e)
 
 static int check_unused(struct sharding *z, struct sharding_result *r, const struct samples *s, struct err *e)
 {
+	const char *key;
 	int64_t first = -1;
 
-	for (int64_t i = 0; i < tsv_rows(z->a->table); i++)
-		if (!z->seen[i]) {
+	for (int64_t i = 0; i < z->a->rows; i++)
+		if (!(z->seen[i / 8] >> i % 8 & 1)) {
 			first = first < 0 ? i : first;
 			r->unused++;
 		}
 	if (!r->unused || samples_settings(s)->skip_bad)
 		return 0;
-	return err_set(e, ERR_DATA, "\"%s\" is in the assignment, but there is no such sample (%lld of %lld are missing)",
-	               tsv_get(z->a->table, first, z->a->key), (long long)r->unused, (long long)tsv_rows(z->a->table));
+	key = assignment_key(z->a, first, e);
+	return err_set(e, ERR_DATA, "\"%s\" is in the assignment, but there is no such sample (%lld of %lld are missing)", key ? key : "?",
+	               (long long)r->unused, (long long)z->a->rows);
 }
 
 /* Write an array of the empty text, and its hash into the object `files`. */
@@ -390,9 +400,10 @@ int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, 
 	if (!z.o.shard_size)
 		z.o.shard_size = (uint64_t)256 << 20;
 	z.stamp = stamp_line(stamp);
-	z.streams = (a->further_at ? 4 * MANIFEST_COPIES : 2) * a->clusters;
+	z.streams = (a->also >= 0 ? 4 * MANIFEST_COPIES : 2) * a->clusters;
 	z.stream = mem_zalloc((size_t)z.streams, sizeof *z.stream);
-	z.seen = mem_zalloc((size_t)tsv_rows(a->table), 1);
+	z.seen = mem_zalloc((size_t)a->rows / 8 + 1, 1);
+	z.spill = spill_new(dir);
 	z.provenance = json_object();
 	rc = z.packer ? fill(&z, e) : -1;
 	if (!rc)
@@ -414,6 +425,8 @@ int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, 
 	mem_free(z.row);
 	mem_free(z.stream);
 	mem_free(z.seen);
+	keyset_release(&z.others);
+	spill_free(z.spill);
 	mem_free(z.stamp);
 	return rc;
 }

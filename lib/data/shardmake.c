@@ -128,6 +128,7 @@ static int write_shards(const struct shard_request *r, struct assignment *a, str
 	                             .max_errors = r->max_errors,
 	                             .nul_list = r->nul_list,
 	                             .once = 1,
+	                             .repeats = 1,
 	                             .spool = r->spool,
 	                             .bad = r->bad,
 	                             .bad_arg = r->bad_arg};

@@ -178,6 +178,11 @@ int bytesource_read_at(struct bytesource *s, void *p, size_t n, uint64_t offset,
 	return k < 0 ? err_errno(e, "%s: read at byte %llu", s->name, (unsigned long long)offset) : 0;
 }
 
+int bytesource_map(const struct bytesource *s, struct filemap *m, uint64_t offset, size_t n)
+{
+	return s->fd >= 0 && s->size >= 0 && !filemap_part(m, s->fd, offset, n, s->name, NULL);
+}
+
 void bytesource_trim(struct bytesource *s)
 {
 	if (s->http)

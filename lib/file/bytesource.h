@@ -33,6 +33,10 @@ int bytesource_finish(struct bytesource *s, struct err *e);
 
 /* Read n bytes at an offset, of a source that bytesource_open_seekable opened; *got is smaller only at the end. Thread-safe. */
 int bytesource_read_at(struct bytesource *s, void *p, size_t n, uint64_t offset, size_t *got, struct err *e);
+/* Map bytes [offset, offset + n) of a file, which has so many: 1; 0 if the source is not a file or cannot be mapped. The caller ends with
+ * filemap_close (file/fileio.h), also after bytesource_close. */
+struct filemap;
+int bytesource_map(const struct bytesource *s, struct filemap *m, uint64_t offset, size_t n);
 /* Free memory that speeds up reads at the beginning and at the end. */
 void bytesource_trim(struct bytesource *s);
 

@@ -128,53 +128,82 @@ void *file_load(const char *path, size_t limit, size_t *len, struct err *e)
 	return p;
 }
 
-/* The mapped files, for filemap_name. A signal handler reads them, so `at` is set last and cleared first. Further maps have no name. */
-enum { MAPS = 256 };
-static struct map {
+/* The mapped files, for filemap_name. A signal handler walks the list, so entries are never freed, and `at` is set last and cleared first. */
+struct map {
 	_Atomic(const uint8_t *) at;
 	size_t len;
 	char name[240];
-} maps[MAPS];
+	struct map *next;
+};
+static _Atomic(struct map *) maps;
 static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void map_note(const uint8_t *at, size_t len, const char *name)
 {
+	struct map *m;
+
 	pthread_mutex_lock(&maps_lock);
-	for (int i = 0; i < MAPS; i++)
-		if (!atomic_load(&maps[i].at)) {
-			maps[i].len = len;
-			snprintf(maps[i].name, sizeof maps[i].name, "%s", name);
-			atomic_store(&maps[i].at, at);
-			break;
-		}
+	for (m = atomic_load(&maps); m && atomic_load(&m->at);)
+		m = m->next;
+	if (!m) {
+		m = mem_zalloc(1, sizeof *m);
+		m->next = atomic_load(&maps);
+		atomic_store(&maps, m);
+	}
+	m->len = len;
+	snprintf(m->name, sizeof m->name, "%s", name);
+	atomic_store(&m->at, at);
 	pthread_mutex_unlock(&maps_lock);
 }
 
 static void map_forget(const uint8_t *at)
 {
 	pthread_mutex_lock(&maps_lock);
-	for (int i = 0; i < MAPS; i++)
-		if (at && atomic_load(&maps[i].at) == at)
-			atomic_store(&maps[i].at, NULL);
+	for (struct map *m = atomic_load(&maps); m; m = m->next)
+		if (at && atomic_load(&m->at) == at)
+			atomic_store(&m->at, NULL);
 	pthread_mutex_unlock(&maps_lock);
 }
 
 const char *filemap_name(const void *address)
 {
-	for (int i = 0; i < MAPS; i++) {
-		const uint8_t *at = atomic_load(&maps[i].at);
+	for (struct map *m = atomic_load(&maps); m; m = m->next) {
+		const uint8_t *at = atomic_load(&m->at);
 
 		/* To the end of the last page. */
-		if (at && (const uint8_t *)address >= at && (size_t)((const uint8_t *)address - at) < ((maps[i].len + 65535) & ~(size_t)65535))
-			return maps[i].name;
+		if (at && (const uint8_t *)address >= at && (size_t)((const uint8_t *)address - at) < ((m->len + 65535) & ~(size_t)65535))
+			return m->name;
 	}
 	return NULL;
+}
+
+/* The part of an address that lies within its page: maps begin with a page, the bytes asked for may not. */
+static size_t in_page(uint64_t at)
+{
+	return (size_t)(at % (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+int filemap_part(struct filemap *m, int fd, uint64_t offset, size_t len, const char *name, struct err *e)
+{
+	size_t before = in_page(offset);
+	uint8_t *p;
+
+	m->data = (const uint8_t *)"";
+	m->len = 0;
+	if (!len)
+		return 0;
+	p = mmap(NULL, before + len, PROT_READ, MAP_PRIVATE, fd, (off_t)(offset - before));
+	if (p == MAP_FAILED)
+		return err_errno(e, "%s: mmap of %zu bytes", name, len);
+	m->data = p + before;
+	m->len = len;
+	map_note(p, before + len, name);
+	return 0;
 }
 
 int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e)
 {
 	struct stat st;
-	void *p;
 
 	m->data = (const uint8_t *)"";
 	m->len = 0;
@@ -182,15 +211,7 @@ int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e)
 		return err_errno(e, "%s: stat", name);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_DATA, "%s: not a regular file", name);
-	if (st.st_size <= 0)
-		return 0;
-	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (p == MAP_FAILED)
-		return err_errno(e, "%s: mmap of %lld bytes", name, (long long)st.st_size);
-	m->data = p;
-	m->len = (size_t)st.st_size;
-	map_note(p, m->len, name);
-	return 0;
+	return st.st_size > 0 ? filemap_part(m, fd, 0, (size_t)st.st_size, name, e) : 0;
 }
 
 int filemap_open(struct filemap *m, const char *path, struct err *e)
@@ -208,11 +229,27 @@ int filemap_open(struct filemap *m, const char *path, struct err *e)
 
 void filemap_close(struct filemap *m)
 {
-	map_forget(m->data);
-	if (m->len)
-		munmap((void *)(uintptr_t)m->data, m->len);
+	size_t before = m->len ? in_page((uintptr_t)m->data) : 0;
+
+	if (m->len) {
+		map_forget(m->data - before);
+		munmap((void *)(uintptr_t)(m->data - before), before + m->len);
+	}
 	m->data = NULL;
 	m->len = 0;
+}
+
+int file_scratch(const char *dir, struct err *e)
+{
+	char *path = path_join(dir ? dir : "/tmp", ".ddm-scratch-XXXXXX");
+	int fd = mkostemp(path, O_CLOEXEC);
+
+	if (fd < 0)
+		err_errno(e, "%s: temporary file", path);
+	else
+		unlink(path);
+	mem_free(path);
+	return fd;
 }
 
 int path_exists(const char *path)

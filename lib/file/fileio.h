@@ -27,9 +27,14 @@ struct filemap {
 
 int filemap_open(struct filemap *m, const char *path, struct err *e);
 int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e); /* fd stays the caller's */
-void filemap_close(struct filemap *m);                                      /* a zeroed one is allowed */
+/* The same of bytes [offset, offset + len) of a regular file, which has so many. */
+int filemap_part(struct filemap *m, int fd, uint64_t offset, size_t len, const char *name, struct err *e);
+void filemap_close(struct filemap *m); /* a zeroed one is allowed */
 /* The name of the file that is mapped at an address, or NULL. For the handler of SIGBUS. */
 const char *filemap_name(const void *address);
+
+/* A file without a name in `dir` (NULL: /tmp), for reading and writing, which is gone once it is closed. Its descriptor, or -1. */
+int file_scratch(const char *dir, struct err *e);
 
 int path_exists(const char *path);                  /* 1 when something of that name is there */
 int path_holds(const char *dir, const char *name);  /* the same of "dir/name" */

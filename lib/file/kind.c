@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/seal.h"
+#include "core/str.h"
 #include "file/fileio.h"
 #include "file/flac.h"
 #include "file/shardindex.h"
@@ -87,6 +88,17 @@ enum kind kind_of_bytes(const void *data, size_t len)
 	if (is_json(p, len))
 		return KIND_JSON;
 	return tar_sniff(p, len) ? KIND_TAR : is_markup(p, len) ? KIND_MARKUP : KIND_UNKNOWN;
+}
+
+int kind_promised(const char *name)
+{
+	static const char *const ends[] = {".png",  ".jpg", ".jpeg", ".webp", ".npy",     ".npz",    ".safetensors", ".pt",     ".pth",
+	                                   ".ckpt", ".tar", ".tgz",  ".tsv",  ".tar.zst", ".tar.gz", ".tar.xz",      ".tar.bz2"};
+
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (str_ends(name, ends[i]))
+			return 1;
+	return 0;
 }
 
 /* A mark that ends in '_' or '-' matches every name in which a number follows it. */

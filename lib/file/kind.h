@@ -33,6 +33,9 @@ enum kind {
 /* The kind of a file by its whole content. A damaged file is recognised by its intact parts; its reader reports the damage. */
 enum kind kind_of_bytes(const void *data, size_t len);
 
+/* 1 if the name, in particular its end, looks like a file that the programs read. */
+int kind_promised(const char *name);
+
 /* The kind of a folder. */
 int kind_of_folder(const char *path, enum kind *kind, struct err *e);
 

@@ -301,14 +301,18 @@ int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, 
 
 static int check_ends(const struct manifest_row *r, const struct shard *s, const char *path, struct err *e)
 {
+	struct str first = {0}, last = {0};
 	int64_t n = shard_count(s);
+	int rc = 0;
 
 	if (n != r->samples)
 		return err_set(e, ERR_DATA, "%s: %lld samples where the manifest says %lld", path, (long long)n, (long long)r->samples);
-	if (strcmp(shard_key(s, 0), r->first_key) || strcmp(shard_key(s, n - 1), r->last_key))
-		return err_set(e, ERR_DATA, "%s: keys '%s'..'%s' where the manifest says '%s'..'%s'", path, shard_key(s, 0), shard_key(s, n - 1),
-		               r->first_key, r->last_key);
-	return 0;
+	if (strcmp(shard_key(s, 0, &first), r->first_key) || strcmp(shard_key(s, n - 1, &last), r->last_key))
+		rc = err_set(e, ERR_DATA, "%s: keys '%s'..'%s' where the manifest says '%s'..'%s'", path, str_text(&first), str_text(&last),
+		             r->first_key, r->last_key);
+	str_release(&first);
+	str_release(&last);
+	return rc;
 }
 
 static int check_sha256(const char *path, const char *want, struct err *e)

@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/bytesource.h"
+#include "file/fileio.h"
 #include "file/remoteinput.h"
 #include "file/shardindex.h"
 #include "file/tarfile.h"
@@ -20,19 +21,25 @@ struct frame {
 	uint32_t packed, plain, sum;
 };
 
-/* One for each sample of each open shard, so it is small. */
+/* A sample's record in the index. */
 struct sample_at {
-	uint32_t frame, offset, bytes, key; /* key: its offset in `keys` */
+	uint32_t frame, offset, bytes, key_len;
+	const char *key; /* not terminated */
 };
 
-enum { IDLE = 16 };
+enum { IDLE = 16, RECORD = 16, STEP = 32 };
 
+/* The index stays as it is stored: mapped from the file, so that the kernel may drop its pages, or in memory if it came from a server. Of every
+ * STEP-th frame and sample it is noted where it lies; those between are found by walking from there. */
 struct shard {
 	char *path; /* for messages */
 	struct bytesource *source;
-	struct frame *frame;
-	struct sample_at *sample;
-	char *keys; /* NUL-terminated, one after another */
+	struct filemap map;
+	uint8_t *memory;                        /* without a map */
+	const uint8_t *hashes, *entry, *record; /* in the index: 8 bytes a frame; SHARD_ENTRY_BYTES a frame; the samples */
+	uint32_t records;                       /* bytes of the samples */
+	uint64_t *frame_at;                     /* [frames / STEP + 1] offset in the file of frame STEP i */
+	uint32_t *sample_at;                    /* [count / STEP + 1] offset in `record` of sample STEP i */
 	uint64_t frames, count, packed, plain, content;
 	struct str stamp;
 	pthread_mutex_t lock; /* of the idle decompressors */
@@ -56,9 +63,9 @@ static int read_at(const struct shard *s, void *p, size_t n, uint64_t offset, st
 }
 
 /* Both skippable frames in one buffer. *table is where the second one starts in it. */
-static uint8_t *load_tail(struct shard *s, uint64_t size, size_t *len, size_t *table, struct err *e)
+static const uint8_t *load_tail(struct shard *s, uint64_t size, size_t *len, size_t *table, struct err *e)
 {
-	uint8_t foot[SHARD_FOOT_BYTES], end[SHARD_END_BYTES], *p;
+	uint8_t foot[SHARD_FOOT_BYTES], end[SHARD_END_BYTES];
 	uint64_t frames, table_len;
 
 	if (size < SHARD_FOOT_BYTES || read_at(s, foot, sizeof foot, size - sizeof foot, e)) {
@@ -86,12 +93,10 @@ static uint8_t *load_tail(struct shard *s, uint64_t size, size_t *len, size_t *t
 	}
 	*len = (size_t)(size - s->packed);
 	*table = (size_t)(*len - table_len);
-	p = mem_try(*len, 1, s->path, e);
-	if (p && read_at(s, p, *len, s->packed, e)) {
-		mem_free(p);
-		p = NULL;
-	}
-	return p;
+	if (bytesource_map(s->source, &s->map, s->packed, *len))
+		return s->map.data;
+	s->memory = mem_try(*len, 1, s->path, e);
+	return s->memory && !read_at(s, s->memory, *len, s->packed, e) ? s->memory : NULL;
 }
 
 static int check_tail(const struct shard *s, const uint8_t *p, size_t len, size_t table, struct err *e)
@@ -111,57 +116,91 @@ static int check_tail(const struct shard *s, const uint8_t *p, size_t len, size_
 	return 0;
 }
 
-static int take_frames(struct shard *s, const uint8_t *hashes, const uint8_t *entry, struct err *e)
+/* Walk through the frames: note where they lie, and check that they fill the file up to the index. */
+static int take_frames(struct shard *s, struct err *e)
 {
 	uint64_t packed = 0, plain = 0;
 
-	s->frame = mem_try(s->frames, sizeof *s->frame, s->path, e);
-	if (!s->frame)
+	s->frame_at = mem_try(s->frames / STEP + 1, sizeof *s->frame_at, s->path, e);
+	if (!s->frame_at)
 		return -1;
-	for (uint64_t i = 0; i < s->frames; i++, entry += SHARD_ENTRY_BYTES) {
-		s->frame[i] = (struct frame){.offset = packed,
-		                             .hash = shard_get64(hashes + 8 * i),
-		                             .packed = shard_get32(entry),
-		                             .plain = shard_get32(entry + 4),
-		                             .sum = shard_get32(entry + 8)};
-		packed += s->frame[i].packed;
-		plain += s->frame[i].plain;
+	for (uint64_t i = 0; i < s->frames; i++) {
+		const uint8_t *entry = s->entry + SHARD_ENTRY_BYTES * i;
+
+		if (i % STEP == 0)
+			s->frame_at[i / STEP] = packed;
+		packed += shard_get32(entry);
+		plain += shard_get32(entry + 4);
 	}
 	if (packed != s->packed || plain != s->plain)
 		return damaged(s, s->packed, "the sizes of the frames do not add up", e);
 	return 0;
 }
 
-static int take_samples(struct shard *s, const uint8_t *p, size_t len, struct err *e)
+static struct frame frame_get(const struct shard *s, uint64_t i)
 {
-	char *key;
+	const uint8_t *entry = s->entry + SHARD_ENTRY_BYTES * i;
+	struct frame f = {.offset = s->frame_at[i / STEP],
+	                  .hash = shard_get64(s->hashes + 8 * i),
+	                  .packed = shard_get32(entry),
+	                  .plain = shard_get32(entry + 4),
+	                  .sum = shard_get32(entry + 8)};
 
-	if (s->count > len / 16)
-		return damaged(s, s->packed, "more samples than the index has room for", e);
-	s->sample = mem_try(s->count, sizeof *s->sample, s->path, e);
-	s->keys = mem_try(len + 1, 1, s->path, e);
-	if (!s->sample || !s->keys)
-		return -1;
-	key = s->keys;
-	for (uint64_t i = 0; i < s->count; i++) {
-		struct sample_at *a = s->sample + i;
-		uint32_t n;
+	for (uint64_t before = i % STEP; before; before--)
+		f.offset += shard_get32(entry - SHARD_ENTRY_BYTES * before);
+	return f;
+}
 
-		if (len < 16 || shard_get32(p + 12) > len - 16)
-			return damaged(s, s->packed, "the index is cut short", e);
-		*a = (struct sample_at){shard_get32(p), shard_get32(p + 4), shard_get32(p + 8), (uint32_t)(key - s->keys)};
-		n = shard_get32(p + 12);
-		if (a->frame >= s->frames || (uint64_t)a->offset + a->bytes > s->frame[a->frame].plain || !n || memchr(p + 16, 0, n))
-			return damaged(s, s->packed, "the index places a sample outside the file", e);
-		memcpy(key, p + 16, n);
-		key += n + 1;
-		p += 16 + n;
-		len -= 16 + n;
-	}
-	if (len)
-		return damaged(s, s->packed, "the index is too long", e);
-	s->keys = mem_resize(s->keys, (size_t)(key - s->keys) + 1, 1);
+/* Read the record at *at and advance *at. Its bytes are in `record`, whatever they say. */
+static int record_read(const struct shard *s, struct sample_at *a, uint32_t *at, struct err *e)
+{
+	const uint8_t *p = s->record + *at;
+	uint32_t left = s->records - *at;
+
+	if (left < RECORD || shard_get32(p + 12) > left - RECORD)
+		return damaged(s, s->packed, "the index is cut short", e);
+	*a = (struct sample_at){shard_get32(p), shard_get32(p + 4), shard_get32(p + 8), shard_get32(p + 12), (const char *)p + RECORD};
+	*at += RECORD + a->key_len;
 	return 0;
+}
+
+static int record_check(const struct shard *s, const struct sample_at *a, struct err *e)
+{
+	if (a->frame >= s->frames || (uint64_t)a->offset + a->bytes > shard_get32(s->entry + SHARD_ENTRY_BYTES * (uint64_t)a->frame + 4) ||
+	    !a->key_len || memchr(a->key, 0, a->key_len))
+		return damaged(s, s->packed, "the index places a sample outside the file", e);
+	return 0;
+}
+
+/* Walk through the samples: check each, and note where their records lie. */
+static int take_samples(struct shard *s, struct err *e)
+{
+	struct sample_at a;
+	uint32_t at = 0;
+
+	if (s->count > s->records / RECORD)
+		return damaged(s, s->packed, "more samples than the index has room for", e);
+	s->sample_at = mem_try(s->count / STEP + 1, sizeof *s->sample_at, s->path, e);
+	if (!s->sample_at)
+		return -1;
+	for (uint64_t i = 0; i < s->count; i++) {
+		if (i % STEP == 0)
+			s->sample_at[i / STEP] = at;
+		if (record_read(s, &a, &at, e) || record_check(s, &a, e))
+			return -1;
+	}
+	return at == s->records ? 0 : damaged(s, s->packed, "the index is too long", e);
+}
+
+/* A mapped index may have been altered since it was checked, so each record is checked again. */
+static int sample_get(const struct shard *s, uint64_t i, struct sample_at *a, struct err *e)
+{
+	uint32_t at = s->sample_at[i / STEP];
+
+	for (uint64_t before = i % STEP + 1; before; before--)
+		if (record_read(s, a, &at, e))
+			return -1;
+	return record_check(s, a, e);
 }
 
 static ZSTD_DCtx *borrow(struct shard *s)
@@ -211,9 +250,8 @@ static int unpack(struct shard *s, const struct frame *f, const void *packed, vo
 }
 
 /* One whole frame; caller frees with mem_free. */
-static uint8_t *load_frame(struct shard *s, uint64_t i, struct err *e)
+static uint8_t *load_frame(struct shard *s, const struct frame *f, struct err *e)
 {
-	const struct frame *f = s->frame + i;
 	uint8_t *packed = mem_try(f->packed, 1, s->path, e), *plain = NULL;
 
 	/* zstd cannot shrink by more than this factor, so a larger size is false; refuse it before allocating. */
@@ -233,17 +271,24 @@ static uint8_t *load_frame(struct shard *s, uint64_t i, struct err *e)
 static int take_stamp(struct shard *s, struct err *e)
 {
 	struct str name = {0};
+	struct sample_at first;
 	struct tar_member m;
+	struct frame f;
 	uint8_t *p;
 	size_t pos = 0;
 	int rc = 0;
 
-	if (!s->count || s->sample[0].frame == 0)
+	if (!s->count)
 		return 0;
-	p = load_frame(s, 0, e);
+	if (sample_get(s, 0, &first, e))
+		return -1;
+	if (first.frame == 0)
+		return 0;
+	f = frame_get(s, 0);
+	p = load_frame(s, &f, e);
 	if (!p)
 		return -1;
-	if (tar_parse(p, s->frame[0].plain, &pos, &m, &name, &s->stamp, s->path, e) != 0)
+	if (tar_parse(p, f.plain, &pos, &m, &name, &s->stamp, s->path, e) != 0)
 		rc = damaged(s, 0, "the first frame is not a stamp", e);
 	str_release(&name);
 	mem_free(p);
@@ -253,20 +298,22 @@ static int take_stamp(struct shard *s, struct err *e)
 static int load(struct shard *s, struct err *e)
 {
 	size_t len, table;
-	uint8_t *p;
-	int rc = -1;
+	const uint8_t *p = load_tail(s, (uint64_t)bytesource_size(s->source), &len, &table, e);
 
-	p = load_tail(s, (uint64_t)bytesource_size(s->source), &len, &table, e);
 	if (!p)
 		return -1;
 	if (table < 16 + SHARD_END_BYTES || s->frames > (table - 16 - SHARD_END_BYTES) / 8)
-		damaged(s, s->packed, "the index is not one of ddm-shard", e);
-	else if (!check_tail(s, p, len, table, e) && !take_frames(s, p + 16, p + table + 8, e) &&
-	         !take_samples(s, p + 16 + 8 * s->frames, table - SHARD_END_BYTES - 16 - 8 * s->frames, e))
-		rc = take_stamp(s, e);
-	mem_free(p);
+		return damaged(s, s->packed, "the index is not one of ddm-shard", e);
+	if (check_tail(s, p, len, table, e))
+		return -1;
+	s->hashes = p + 16;
+	s->record = s->hashes + 8 * s->frames;
+	s->records = (uint32_t)(p + table - SHARD_END_BYTES - s->record);
+	s->entry = p + table + 8;
+	if (take_frames(s, e) || take_samples(s, e) || take_stamp(s, e))
+		return -1;
 	bytesource_trim(s->source);
-	return rc;
+	return 0;
 }
 
 struct shard *shard_open(const char *path, struct err *e)
@@ -292,9 +339,10 @@ void shard_free(struct shard *s)
 		ZSTD_freeDCtx(s->idle[i]);
 	pthread_mutex_destroy(&s->lock);
 	str_release(&s->stamp);
-	mem_free(s->frame);
-	mem_free(s->sample);
-	mem_free(s->keys);
+	filemap_close(&s->map);
+	mem_free(s->memory);
+	mem_free(s->frame_at);
+	mem_free(s->sample_at);
 	mem_free(s->path);
 	mem_free(s);
 }
@@ -309,17 +357,27 @@ int64_t shard_count(const struct shard *s)
 	return (int64_t)s->count;
 }
 
-const char *shard_key(const struct shard *s, int64_t i)
+const char *shard_key(const struct shard *s, int64_t i, struct str *key)
 {
-	return s->keys + s->sample[i].key;
+	struct sample_at a;
+
+	str_reset(key);
+	if (!sample_get(s, (uint64_t)i, &a, NULL))
+		str_add(key, a.key, a.key_len);
+	return str_text(key);
 }
 
 /* A frame may hold several samples, so the place in it counts too. */
 uint64_t shard_mark(const struct shard *s, int64_t i)
 {
-	const struct sample_at *a = s->sample + i;
-	uint64_t at[3] = {s->frame[a->frame].hash, a->offset, a->bytes};
+	uint64_t at[3] = {0};
+	struct sample_at a;
 
+	if (!sample_get(s, (uint64_t)i, &a, NULL)) {
+		at[0] = frame_get(s, a.frame).hash;
+		at[1] = a.offset;
+		at[2] = a.bytes;
+	}
 	return XXH3_64bits(at, sizeof at);
 }
 
@@ -352,15 +410,13 @@ static int count_members(const uint8_t *tar, size_t len, const char *where, stru
 	return rc ? -1 : n;
 }
 
-/* Cut a sample's tar into members. One allocation holds the array, the extensions and the contents (aligned to 16). */
-static int split(struct shard *s, int64_t i, const uint8_t *tar, struct shard_sample *out, struct err *e)
+/* Cut a sample's tar, `where` in the file, into members. One allocation holds the array, the extensions, the key and the contents (aligned to 16). */
+static int split(const struct shard *s, const struct sample_at *a, uint64_t where, const uint8_t *tar, struct shard_sample *out, struct err *e)
 {
-	const struct sample_at *a = s->sample + i;
-	const char *key = shard_key(s, i);
-	uint64_t where = s->frame[a->frame].offset;
 	int n = count_members(tar, a->bytes, s->path, e), k = 0, rc = 0;
-	size_t head = ((size_t)(n > 0 ? n : 0) * (sizeof(struct shard_member) + 64) + 63) & ~(size_t)63, pos = 0, at = head;
+	size_t own = (size_t)(n > 0 ? n : 0) * (sizeof(struct shard_member) + 64), head = (own + a->key_len + 64) & ~(size_t)63, pos = 0, at = head;
 	struct shard_member *member;
+	char *key;
 	struct str name = {0};
 	struct tar_member m;
 	uint8_t *mem;
@@ -371,11 +427,13 @@ static int split(struct shard *s, int64_t i, const uint8_t *tar, struct shard_sa
 	if (!mem)
 		return -1;
 	member = (struct shard_member *)mem;
+	key = (char *)mem + own;
+	memcpy(key, a->key, a->key_len);
 	for (; !rc && k < n && tar_parse(tar, a->bytes, &pos, &m, &name, NULL, s->path, e) == 1; k++) {
 		char *ext = (char *)(member + n) + 64 * k;
 		size_t key_len;
 
-		if (tar_key(m.name, &key_len, ext) || key_len != strlen(key) || memcmp(m.name, key, key_len))
+		if (tar_key(m.name, &key_len, ext) || key_len != a->key_len || memcmp(m.name, key, key_len))
 			rc = err_set(e, ERR_DATA, "%s: at byte %llu: member '%s' where the index has key '%s'", s->path, (unsigned long long)where,
 			             m.name, key);
 		memcpy(mem + at, m.data, m.size);
@@ -391,39 +449,55 @@ static int split(struct shard *s, int64_t i, const uint8_t *tar, struct shard_sa
 
 int shard_read(struct shard *s, int64_t i, struct shard_sample *out, struct err *e)
 {
-	const struct sample_at *a = s->sample + i;
-	uint8_t *tar = load_frame(s, a->frame, e);
+	struct sample_at a;
+	struct frame f;
+	uint8_t *tar;
 	int rc;
 
 	*out = (struct shard_sample){0};
+	if (sample_get(s, (uint64_t)i, &a, e))
+		return -1;
+	f = frame_get(s, a.frame);
+	tar = load_frame(s, &f, e);
 	if (!tar)
 		return -1;
-	rc = split(s, i, tar + a->offset, out, e);
+	/* Of a mapped index that is altered meanwhile, the sizes may not be those that record_check saw. */
+	if ((uint64_t)a.offset + a.bytes > f.plain)
+		rc = damaged(s, f.offset, "the index is altered", e);
+	else
+		rc = split(s, &a, f.offset, tar + a.offset, out, e);
 	mem_free(tar);
 	return rc;
 }
 
-/* The samples of frame f, which start at *i, must fill it from start to end. */
-static int verify_frame(struct shard *s, uint64_t f, const uint8_t *tar, uint64_t *i, struct err *e)
+/* The samples of frame number f, which start at *i, must fill it from start to end. */
+static int verify_frame(struct shard *s, uint64_t number, const struct frame *f, const uint8_t *tar, uint64_t *i, struct err *e)
 {
 	uint32_t at = 0;
 
-	for (; *i < s->count && s->sample[*i].frame == f; ++*i) {
+	for (; *i < s->count; ++*i) {
 		struct shard_sample one;
+		struct sample_at a;
 
-		if (s->sample[*i].offset != at)
-			return damaged(s, s->frame[f].offset, "bytes between two samples", e);
-		if (split(s, (int64_t)*i, tar + at, &one, e))
+		if (sample_get(s, *i, &a, e))
+			return -1;
+		if (a.frame != number)
+			break;
+		if (a.offset != at)
+			return damaged(s, f->offset, "bytes between two samples", e);
+		if (a.bytes > f->plain - at)
+			return damaged(s, f->offset, "the index is altered", e);
+		if (split(s, &a, f->offset, tar + at, &one, e))
 			return -1;
 		shard_sample_release(&one);
-		at += s->sample[*i].bytes;
+		at += a.bytes;
 	}
 	if (at)
-		return at == s->frame[f].plain ? 0 : damaged(s, s->frame[f].offset, "bytes after the last sample of a frame", e);
-	if (f == 0)
+		return at == f->plain ? 0 : damaged(s, f->offset, "bytes after the last sample of a frame", e);
+	if (number == 0)
 		return 0;
-	if (f + 1 != s->frames || count_members(tar, s->frame[f].plain, s->path, e))
-		return damaged(s, s->frame[f].offset, "a frame that is not in the index", e);
+	if (number + 1 != s->frames || count_members(tar, f->plain, s->path, e))
+		return damaged(s, f->offset, "a frame that is not in the index", e);
 	return 0;
 }
 
@@ -433,12 +507,13 @@ int shard_verify(struct shard *s, struct err *e)
 	uint64_t i = 0;
 	int rc = 0;
 
-	for (uint64_t f = 0; f < s->frames && !rc; f++) {
-		uint8_t *tar = load_frame(s, f, e);
+	for (uint64_t n = 0; n < s->frames && !rc; n++) {
+		struct frame f = frame_get(s, n);
+		uint8_t *tar = load_frame(s, &f, e);
 
 		if (tar)
-			XXH3_64bits_update(h, tar, s->frame[f].plain);
-		rc = tar ? verify_frame(s, f, tar, &i, e) : -1;
+			XXH3_64bits_update(h, tar, f.plain);
+		rc = tar ? verify_frame(s, n, &f, tar, &i, e) : -1;
 		mem_free(tar);
 	}
 	if (!rc && i != s->count)

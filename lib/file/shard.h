@@ -21,7 +21,7 @@ struct shard_member {
 
 /* One sample as read: members in bytewise order of ext. */
 struct shard_sample {
-	const char *key; /* borrowed from the shard */
+	const char *key;
 	int members;
 	const struct shard_member *member;
 	void *memory; /* owns the above; shard_sample_release */
@@ -32,12 +32,14 @@ void shard_sample_release(struct shard_sample *s);
 struct shard;
 
 /* A file, or a URL (file/bytesource.h), whose server must answer requests for ranges. ERR_DATA with path and offset when it is truncated, altered or
- * not a shard. Caller frees with shard_free. */
+ * not a shard. The index of a file stays mapped, so the file must not shrink meanwhile; memory grows by less than a byte a sample. That of a URL is
+ * kept as it is stored. Caller frees with shard_free. */
 struct shard *shard_open(const char *path, struct err *e);
 void shard_free(struct shard *s);
 uint64_t shard_bytes(const struct shard *s); /* size of the file */
 int64_t shard_count(const struct shard *s);
-const char *shard_key(const struct shard *s, int64_t i);
+/* Put the key of sample i into *key and return its text, borrowed until *key changes. Empty if the file was altered since it was opened. */
+const char *shard_key(const struct shard *s, int64_t i, struct str *key);
 const char *shard_stamp(const struct shard *s); /* NULL when there is none */
 /* A hash of the compressed sample, from the index. Equal marks mean equal samples; samples packed by other options have other marks. */
 uint64_t shard_mark(const struct shard *s, int64_t i);
@@ -60,12 +62,15 @@ int shard_verify(struct shard *s, struct err *e);
 int shard_sniff(const char *path, struct err *e);
 
 struct shard_writer;
+struct spill;
 
 struct shard_options {
 	int level;         /* of zstd; 0: 3. Up to 3, frames that are mostly JPEG, PNG or WebP, which hardly shrink, get -1: a
 	                    * fifth of the time for the same size */
 	size_t frame;      /* start a new frame once it holds this many bytes of tar; 0: one sample per frame */
 	const char *stamp; /* NULL: none */
+	/* Holds the index of the shard until it is committed (file/spill.h); borrowed until then, and may be that of several shards. NULL: memory. */
+	struct spill *spill;
 };
 
 /* The manifest's row of one shard. */

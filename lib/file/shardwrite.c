@@ -10,6 +10,7 @@
 #include "file/commit.h"
 #include "file/shard.h"
 #include "file/shardindex.h"
+#include "file/spill.h"
 #include "file/still.h"
 #include "file/tarfile.h"
 
@@ -28,27 +29,11 @@ struct shard_writer {
 	struct shard_packer *packer;
 	XXH3_state_t *content;
 	struct sha256 sha;
-	struct shard_frame frame;          /* being filled */
-	struct str hashes, table, samples; /* the pieces of the index, encoded */
+	struct shard_frame frame;              /* being filled */
+	struct spilled hashes, table, samples; /* the pieces of the index, encoded */
 	char *first, *last;
 	uint64_t frames, count, bytes, plain;
 };
-
-static void put32(struct str *s, uint64_t v)
-{
-	uint8_t b[4];
-
-	shard_put32(b, (uint32_t)v);
-	str_add(s, b, 4);
-}
-
-static void put64(struct str *s, uint64_t v)
-{
-	uint8_t b[8];
-
-	shard_put64(b, v);
-	str_add(s, b, 8);
-}
 
 static int emit(struct shard_writer *w, const void *p, size_t n, struct err *e)
 {
@@ -128,15 +113,19 @@ void shard_frame_release(struct shard_frame *f)
 
 static int frame_write(struct shard_writer *w, const struct shard_frame *f, struct err *e)
 {
+	uint8_t hash[8], entry[SHARD_ENTRY_BYTES];
+
 	if (w->frames >= UINT32_MAX / SHARD_ENTRY_BYTES)
 		return err_set(e, ERR_DATA, "%s: too many samples for one shard", w->out.path);
 	if (emit(w, f->packed.p, f->packed.len, e))
 		return -1;
 	XXH3_64bits_update(w->content, f->tar.p, f->tar.len);
-	put64(&w->hashes, f->hash);
-	put32(&w->table, f->packed.len);
-	put32(&w->table, f->tar.len);
-	put32(&w->table, f->sum);
+	shard_put64(hash, f->hash);
+	shard_put32(entry, (uint32_t)f->packed.len);
+	shard_put32(entry + 4, (uint32_t)f->tar.len);
+	shard_put32(entry + 8, f->sum);
+	if (spill_add(w->o.spill, &w->hashes, hash, sizeof hash, e) || spill_add(w->o.spill, &w->table, entry, sizeof entry, e))
+		return -1;
 	w->bytes += f->packed.len;
 	w->plain += f->tar.len;
 	w->frames++;
@@ -254,18 +243,23 @@ int shard_frame_fill(struct shard_frame *f, const char *key, const struct shard_
 }
 
 /* The sample that fills bytes [start, start + size) of the frame to be written next. */
-static void note_sample(struct shard_writer *w, const char *key, size_t start, size_t size)
+static int note_sample(struct shard_writer *w, const char *key, size_t start, size_t size, struct err *e)
 {
-	put32(&w->samples, w->frames);
-	put32(&w->samples, start);
-	put32(&w->samples, size);
-	put32(&w->samples, strlen(key));
-	str_puts(&w->samples, key);
+	uint8_t record[16];
+	size_t len = strlen(key);
+
+	shard_put32(record, (uint32_t)w->frames);
+	shard_put32(record + 4, (uint32_t)start);
+	shard_put32(record + 8, (uint32_t)size);
+	shard_put32(record + 12, (uint32_t)len);
+	if (spill_add(w->o.spill, &w->samples, record, sizeof record, e) || spill_add(w->o.spill, &w->samples, key, len, e))
+		return -1;
 	w->count++;
 	if (!w->first)
 		w->first = mem_strdup(key);
 	mem_free(w->last);
 	w->last = mem_strdup(key);
+	return 0;
 }
 
 static int check_new(const struct shard_writer *w, const char *key, struct err *e)
@@ -277,8 +271,7 @@ int shard_append(struct shard_writer *w, const struct shard_frame *f, struct err
 {
 	if (check_new(w, str_text(&f->key), e) || frame_flush(w, e))
 		return -1;
-	note_sample(w, str_text(&f->key), 0, f->tar.len);
-	return frame_write(w, f, e);
+	return note_sample(w, str_text(&f->key), 0, f->tar.len, e) ? -1 : frame_write(w, f, e);
 }
 
 int shard_add(struct shard_writer *w, const char *key, const struct shard_member *m, int n, struct err *e)
@@ -297,7 +290,8 @@ int shard_add(struct shard_writer *w, const char *key, const struct shard_member
 		w->frame.pictures = pictures;
 		return err_prefix(e, "%s", w->out.path);
 	}
-	note_sample(w, key, start, w->frame.tar.len - start);
+	if (note_sample(w, key, start, w->frame.tar.len - start, e))
+		return -1;
 	return w->frame.tar.len >= w->o.frame ? frame_flush(w, e) : 0;
 }
 
@@ -306,45 +300,70 @@ uint64_t shard_writer_bytes(const struct shard_writer *w)
 	return w->bytes;
 }
 
+/* The end of a shard while it is written: its bytes are hashed, and emitted unless `hashed_only`. */
+struct ending {
+	struct shard_writer *w;
+	XXH3_state_t *hash;
+	int hashed_only;
+};
+
+static int end_take(void *arg, const void *p, size_t n, struct err *e)
+{
+	struct ending *x = arg;
+
+	if (x->hash)
+		XXH3_64bits_update(x->hash, p, n);
+	if (x->hashed_only)
+		return 0;
+	x->w->bytes += n;
+	return emit(x->w, p, n, e);
+}
+
+static int end_seek_table(struct ending *x, struct err *e)
+{
+	struct shard_writer *w = x->w;
+	uint8_t head[8], foot[SHARD_FOOT_BYTES];
+
+	shard_put32(head, SHARD_TABLE_MAGIC);
+	shard_put32(head + 4, (uint32_t)(spilled_bytes(&w->table) + sizeof foot));
+	shard_put32(foot, (uint32_t)w->frames);
+	foot[4] = 0x80;
+	shard_put32(foot + 5, SHARD_SEEK_MAGIC);
+	return end_take(x, head, sizeof head, e) || spill_each(w->o.spill, &w->table, end_take, x, e) || end_take(x, foot, sizeof foot, e) ? -1 : 0;
+}
+
+/* The hash that ends the index is also of the seek table behind it, so that is read twice. */
 static int put_end(struct shard_writer *w, struct err *e)
 {
-	struct str index = {0}, table = {0};
-	XXH3_state_t *h;
+	struct ending x = {.w = w};
+	uint8_t head[16], end[SHARD_END_BYTES];
 	uint64_t size;
 	int rc;
 
 	tar_put_end(&w->frame.tar);
 	if (frame_flush(w, e))
 		return -1;
-	size = 8 + w->hashes.len + w->samples.len + SHARD_END_BYTES;
+	size = 8 + spilled_bytes(&w->hashes) + spilled_bytes(&w->samples) + SHARD_END_BYTES;
 	if (size > UINT32_MAX)
 		return err_set(e, ERR_DATA, "%s: too many samples for one shard", w->out.path);
-	put32(&index, SHARD_INDEX_MAGIC);
-	put32(&index, size);
-	str_add(&index, SHARD_NAME, 8);
-	str_add(&index, w->hashes.p, w->hashes.len);
-	str_add(&index, w->samples.p, w->samples.len);
-	put64(&index, w->frames);
-	put64(&index, w->count);
-	put64(&index, w->bytes);
-	put64(&index, w->plain);
-	put64(&index, XXH3_64bits_digest(w->content));
-	put32(&table, SHARD_TABLE_MAGIC);
-	put32(&table, w->table.len + SHARD_FOOT_BYTES);
-	str_add(&table, w->table.p, w->table.len);
-	put32(&table, w->frames);
-	str_add(&table, "\x80", 1);
-	put32(&table, SHARD_SEEK_MAGIC);
-	h = hash64_state();
-	XXH3_64bits_update(h, index.p, index.len);
-	XXH3_64bits_update(h, table.p, table.len);
-	put64(&index, XXH3_64bits_digest(h));
-	XXH3_freeState(h);
-	rc = emit(w, index.p, index.len, e) || emit(w, table.p, table.len, e) ? -1 : 0;
-	w->bytes += index.len + table.len;
-	str_release(&index);
-	str_release(&table);
-	return rc;
+	shard_put32(head, SHARD_INDEX_MAGIC);
+	shard_put32(head + 4, (uint32_t)size);
+	memcpy(head + 8, SHARD_NAME, 8);
+	shard_put64(end, w->frames);
+	shard_put64(end + 8, w->count);
+	shard_put64(end + 16, w->bytes);
+	shard_put64(end + 24, w->plain);
+	shard_put64(end + 32, XXH3_64bits_digest(w->content));
+	x.hash = hash64_state();
+	rc = end_take(&x, head, sizeof head, e) || spill_each(w->o.spill, &w->hashes, end_take, &x, e) ||
+	     spill_each(w->o.spill, &w->samples, end_take, &x, e) || end_take(&x, end, 40, e);
+	x.hashed_only = 1;
+	rc = rc || end_seek_table(&x, e);
+	shard_put64(end + 40, XXH3_64bits_digest(x.hash));
+	XXH3_freeState(x.hash);
+	x.hash = NULL;
+	x.hashed_only = 0;
+	return rc || end_take(&x, end + 40, 8, e) || end_seek_table(&x, e) ? -1 : 0;
 }
 
 int shard_commit(struct shard_writer *w, struct manifest_row *row, struct err *e)
@@ -375,9 +394,9 @@ void shard_abort(struct shard_writer *w)
 	shard_packer_free(w->packer);
 	XXH3_freeState(w->content);
 	shard_frame_release(&w->frame);
-	str_release(&w->hashes);
-	str_release(&w->table);
-	str_release(&w->samples);
+	spill_clear(w->o.spill, &w->hashes);
+	spill_clear(w->o.spill, &w->table);
+	spill_clear(w->o.spill, &w->samples);
 	mem_free(w->first);
 	mem_free(w->last);
 	mem_free(w);

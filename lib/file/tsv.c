@@ -15,7 +15,7 @@ static const char stamp_start[] = "#stamp ";
 static const char end_start[] = "#end ";
 
 /* Cut one line into exactly t->columns fields. */
-static int cut_row(struct tsv *t, char *line, char **cell, int64_t number, struct err *e)
+int tsv_cut_row(const struct tsv *t, char *line, char **cell, int64_t number, struct err *e)
 {
 	int n = 0;
 
@@ -45,7 +45,7 @@ static int cut_header(struct tsv *t, char *line, struct err *e)
 		return err_set(e, ERR_DATA, "%s:1: %d columns, more than %d", t->where, n, COLUMNS_MAX);
 	t->columns = n;
 	t->names = mem_zalloc((size_t)n, sizeof *t->names);
-	if (cut_row(t, line + 1, t->names, 1, e))
+	if (tsv_cut_row(t, line + 1, t->names, 1, e))
 		return -1;
 	for (int i = 0; i < n; i++)
 		for (int j = 0; j <= i; j++)
@@ -55,25 +55,25 @@ static int cut_header(struct tsv *t, char *line, struct err *e)
 }
 
 /* The last line: "#end ROWS HASH\n", where HASH covers everything before it. *end is where it starts. */
-static int check_end(const struct tsv *t, size_t len, size_t *end, int64_t lines, int64_t *rows, struct err *e)
+static int check_end(const struct tsv *t, const char *text, size_t len, size_t *end, int64_t lines, int64_t *rows, struct err *e)
 {
 	const char *last;
 	char want[64];
 	char *space, *copy;
 	int rc = -1;
 
-	if (!len || t->text[len - 1] != '\n')
+	if (!len || text[len - 1] != '\n')
 		return err_set(e, ERR_DATA, "%s:%lld: the last line is cut short", t->where, (long long)lines + 1);
-	last = memrchr(t->text, '\n', len - 1);
-	last = last ? last + 1 : t->text;
-	*end = (size_t)(last - t->text);
+	last = memrchr(text, '\n', len - 1);
+	last = last ? last + 1 : text;
+	*end = (size_t)(last - text);
 	if (strncmp(last, end_start, sizeof end_start - 1))
 		return err_set(e, ERR_DATA, "%s:%lld: truncated: the last line is not '#end ...'", t->where, (long long)lines);
 	copy = str_new("%.*s", (int)(len - *end - sizeof end_start), last + sizeof end_start - 1);
 	space = strchr(copy, ' ');
 	if (space)
 		*space = 0;
-	snprintf(want, sizeof want, "%016llx", (unsigned long long)hash64(t->text, *end));
+	snprintf(want, sizeof want, "%016llx", (unsigned long long)hash64(text, *end));
 	if (!space || parse_i64(copy, 0, INT64_MAX, rows))
 		err_set(e, ERR_DATA, "%s:%lld: damaged '#end' line", t->where, (long long)lines);
 	else if (strcmp(space + 1, want))
@@ -102,20 +102,22 @@ static char *next_line(char **at)
 	return line;
 }
 
-/* t->text holds len bytes and a NUL. */
-static int parse(struct tsv *t, size_t len, struct err *e)
+int tsv_parse_head(struct tsv *t, const char *text, size_t len, size_t *first, struct err *e)
 {
-	int64_t lines = count_lines(t->text, len), rows;
-	char *at = t->text, *line;
-	const char *nul;
+	int64_t lines = count_lines(text, len), rows;
+	const char *nul, *second;
+	char *at, *line;
 	size_t end;
 
-	if (check_end(t, len, &end, lines, &rows, e))
+	if (check_end(t, text, len, &end, lines, &rows, e))
 		return -1;
-	if ((nul = memchr(t->text, 0, len)))
-		return err_set(e, ERR_DATA, "%s:%lld: a NUL byte", t->where, (long long)count_lines(t->text, (size_t)(nul - t->text)) + 1);
+	if ((nul = memchr(text, 0, len)))
+		return err_set(e, ERR_DATA, "%s:%lld: a NUL byte", t->where, (long long)count_lines(text, (size_t)(nul - text)) + 1);
 	if (rows != lines - 3)
 		return err_set(e, ERR_DATA, "%s: %lld rows where '#end' says %lld", t->where, (long long)lines - 3, (long long)rows);
+	second = (const char *)memchr(text, '\n', len) + 1;
+	*first = (size_t)((const char *)memchr(second, '\n', len - (size_t)(second - text)) + 1 - text);
+	t->head = at = mem_strndup(text, *first);
 	if (cut_header(t, next_line(&at), e))
 		return -1;
 	line = next_line(&at);
@@ -126,16 +128,28 @@ static int parse(struct tsv *t, size_t len, struct err *e)
 	if ((uint64_t)rows > len / (uint64_t)t->columns)
 		return err_set(e, ERR_DATA, "%s: too short for %lld rows of %d fields", t->where, (long long)rows, t->columns);
 	t->rows = rows;
-	t->cell = mem_try((size_t)rows * (size_t)t->columns, sizeof *t->cell, t->where, e);
+	return 0;
+}
+
+/* t->text holds len bytes and a NUL. */
+static int parse(struct tsv *t, size_t len, struct err *e)
+{
+	size_t first;
+	char *at;
+
+	if (tsv_parse_head(t, t->text, len, &first, e))
+		return -1;
+	at = t->text + first;
+	t->cell = mem_try((size_t)t->rows * (size_t)t->columns, sizeof *t->cell, t->where, e);
 	if (!t->cell)
 		return -1;
-	for (int64_t i = 0; i < rows; i++)
-		if (cut_row(t, next_line(&at), t->cell + i * t->columns, i + 3, e))
+	for (int64_t i = 0; i < t->rows; i++)
+		if (tsv_cut_row(t, next_line(&at), t->cell + i * t->columns, i + 3, e))
 			return -1;
 	return 0;
 }
 
-static struct tsv *tsv_begin(char *text, size_t len, const char *name)
+struct tsv *tsv_begin(const char *text, size_t len, const char *name)
 {
 	struct tsv *t = mem_zalloc(1, sizeof *t);
 	struct sha256 hash;
@@ -144,7 +158,6 @@ static struct tsv *tsv_begin(char *text, size_t len, const char *name)
 	sha256_add(&hash, text, len);
 	sha256_end(&hash, t->sha256);
 	t->where = mem_strdup(name);
-	t->text = text;
 	t->indexed = -1;
 	return t;
 }
@@ -154,6 +167,7 @@ static struct tsv *take(char *text, size_t len, const char *name, struct err *e)
 {
 	struct tsv *t = tsv_begin(text, len, name);
 
+	t->text = text;
 	if (parse(t, len, e)) {
 		tsv_free(t);
 		return NULL;
@@ -170,20 +184,21 @@ struct tsv *tsv_load(const char *path, struct err *e)
 }
 
 /* Of ours the second line is the stamp, whatever else is wrong with it. */
-static int is_ours(const char *text, size_t len)
+int tsv_text_is_ours(const char *text, size_t len)
 {
 	const char *second = len && *text == '#' ? memchr(text, '\n', len) : NULL;
 
-	return second && !strncmp(second + 1, stamp_start, sizeof stamp_start - 1);
+	return second && len - (size_t)(second + 1 - text) >= sizeof stamp_start - 1 && !memcmp(second + 1, stamp_start, sizeof stamp_start - 1);
 }
 
 static struct tsv *take_any(char *text, size_t len, const char *name, struct err *e)
 {
 	struct tsv *t;
 
-	if (is_ours(text, len))
+	if (tsv_text_is_ours(text, len))
 		return take(text, len, name, e);
 	t = tsv_begin(text, len, name);
+	t->text = text;
 	if (!foreign_parse(t, len, e))
 		return t;
 	tsv_free(t);
@@ -221,6 +236,7 @@ void tsv_free(struct tsv *t)
 	if (!t)
 		return;
 	mem_free(t->where);
+	mem_free(t->head);
 	mem_free(t->text);
 	mem_free(t->names);
 	mem_free(t->cell);

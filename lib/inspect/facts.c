@@ -304,6 +304,7 @@ int facts_shard(json_t *o, const struct facts_source *s, const struct facts_opti
 {
 	struct shard *h = shard_open(s->path, e);
 	struct shard_totals t;
+	struct str key = {0};
 	char content[17];
 	int rc = 0;
 
@@ -316,8 +317,8 @@ int facts_shard(json_t *o, const struct facts_source *s, const struct facts_opti
 	snprintf(content, sizeof content, "%016" PRIx64, t.content);
 	json_object_set_new(o, "content", json_string(content));
 	if (t.samples) {
-		json_object_set_new(o, "first", jsonio_text(shard_key(h, 0)));
-		json_object_set_new(o, "last", jsonio_text(shard_key(h, (int64_t)t.samples - 1)));
+		json_object_set_new(o, "first", jsonio_text(shard_key(h, 0, &key)));
+		json_object_set_new(o, "last", jsonio_text(shard_key(h, (int64_t)t.samples - 1, &key)));
 		rc = first_sample(o, h, e);
 	}
 	facts_stamp(o, shard_stamp(h));
@@ -325,11 +326,12 @@ int facts_shard(json_t *o, const struct facts_source *s, const struct facts_opti
 		json_t *keys = json_array();
 
 		for (int64_t i = 0; i < (int64_t)t.samples; i++)
-			json_array_append_new(keys, jsonio_text(shard_key(h, i)));
+			json_array_append_new(keys, jsonio_text(shard_key(h, i, &key)));
 		json_object_set_new(o, "keys", keys);
 	}
 	if (!rc && f->check)
-		rc = shard_verify(h, e) || notfinite_shard(h, s->path, e) ? -1 : 0;
+		rc = shard_verify(h, e) || notfinite_shard(h, s->name, e) ? -1 : 0;
+	str_release(&key);
 	shard_free(h);
 	return rc;
 }
@@ -400,8 +402,7 @@ static int whole_table(json_t *o, const struct facts_source *s, struct err *e)
 	return rc;
 }
 
-/* Facts about a table that is too large to read whole: its first two lines, and the number of rows in its last line. */
-static int table_edges(json_t *o, const struct facts_source *s, struct err *e)
+int facts_table_ends(json_t *o, const struct facts_source *s, struct err *e)
 {
 	const char *text = (const char *)s->data, *second = memchr(text, '\n', s->len), *third, *last;
 	char *names, *stamp;
@@ -426,7 +427,7 @@ static int table_edges(json_t *o, const struct facts_source *s, struct err *e)
 
 int facts_table(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
 {
-	return f->check || s->len <= TABLE_MOST ? whole_table(o, s, e) : table_edges(o, s, e);
+	return f->check || s->len <= TABLE_MOST ? whole_table(o, s, e) : facts_table_ends(o, s, e);
 }
 
 int facts_still(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)

@@ -10,9 +10,9 @@
 
 /* The content of a file. All borrowed. */
 struct facts_source {
-	const char *name; /* for messages */
-	const char *path; /* NULL: it came through a pipe */
-	const uint8_t *data;
+	const char *name;    /* for messages */
+	const char *path;    /* NULL: it came through a pipe */
+	const uint8_t *data; /* NULL: it is at the URL `path`, and not read yet; for tars and shards only */
 	size_t len;
 };
 
@@ -37,6 +37,8 @@ int facts_npy(json_t *o, const struct facts_source *s, const struct facts_option
 int facts_npz(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_shard(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e); /* needs a path */
 int facts_table(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
+/* Of a table that is too large to be read whole: from its first and last lines, which `s` holds; what is between them may be left out. */
+int facts_table_ends(json_t *o, const struct facts_source *s, struct err *e);
 int facts_flac(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_still(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 

@@ -46,6 +46,7 @@ static struct spot *add_spot(struct side *s, const char *key)
 
 static int scan_shards(struct side *s, const char *dir, struct err *e)
 {
+	struct str key = {0};
 	struct manifest m;
 	int rc = 0;
 
@@ -60,25 +61,27 @@ static int scan_shards(struct side *s, const char *dir, struct err *e)
 		rc = x ? 0 : -1;
 		s->shards += x != NULL;
 		for (int64_t k = 0; x && k < shard_count(x); k++) {
-			struct spot *p = add_spot(s, shard_key(x, k));
+			struct spot *p = add_spot(s, arena_strdup(&s->keys, shard_key(x, k, &key)));
 
 			*p = (struct spot){p->key, r->cluster, r->copies, r->further, r->holdout, s->shards - 1, k, 0};
 		}
 	}
 	manifest_release(&m);
+	str_release(&key);
 	return rc;
 }
 
 /* Add the places of a row as ddm-shard would make them. */
 static int add_row(struct side *s, const struct assignment *a, int64_t row, struct err *e)
 {
-	const char *key = arena_strdup(&s->keys, tsv_get(a->table, row, a->key));
+	const char *key = assignment_key(a, row, e);
 	size_t own = s->n;
 	const int32_t *further;
 	int n, cluster, held;
 
-	if (assignment_get(a, row, &cluster, &held, e))
+	if (!key || assignment_get(a, row, &cluster, &held, e))
 		return -1;
+	key = arena_strdup(&s->keys, key);
 	n = assignment_further(a, row, &further);
 	for (int i = -1; i < n; i++) {
 		int c = i < 0 ? cluster : further[i];
@@ -104,7 +107,7 @@ static int scan_table(struct side *s, const char *path, struct err *e)
 	int rc = assignment_load(&a, path, -1, e);
 
 	s->placed = 1;
-	for (int64_t i = 0; !rc && i < tsv_rows(a.table); i++)
+	for (int64_t i = 0; !rc && i < a.rows; i++)
 		rc = add_row(s, &a, i, e);
 	assignment_release(&a);
 	return rc;

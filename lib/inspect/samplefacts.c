@@ -22,6 +22,7 @@
 #include "file/manifest.h"
 #include "file/notfinite.h"
 #include "file/npy.h"
+#include "file/remoteinput.h"
 #include "file/shard.h"
 #include "file/still.h"
 #include "file/tarfile.h"
@@ -250,7 +251,7 @@ static int walk_ours(json_t *o, struct tally *t, const struct facts_source *s, s
 static int walk_any(json_t *o, struct tally *t, const struct facts_source *s, uint64_t most, struct err *e)
 {
 	struct tar_limits limits = {.member = (uint64_t)256 << 20};
-	struct tar_reader *r = tar_open_memory(s->data, s->len, s->name, &limits, e);
+	struct tar_reader *r = s->data ? tar_open_memory(s->data, s->len, s->name, &limits, e) : tar_open(s->path, &limits, e);
 	struct tar_member m;
 	uint64_t bytes = 0;
 	int rc = -1;
@@ -294,7 +295,7 @@ int facts_tar(json_t *o, const struct facts_source *s, const struct facts_option
 {
 	struct tally t = {.where = s->name, .f = f, .members = json_object()};
 	size_t pos = 0;
-	int rc = walk_ours(o, &t, s, &pos, e);
+	int rc = s->data ? walk_ours(o, &t, s, &pos, e) : 0;
 
 	/* If some headers were parsed, the archive is plain but of another form or cut; only reading to its end can tell. */
 	if (!rc) {
@@ -498,12 +499,11 @@ static int check_row(const struct manifest *m, int64_t i, const struct facts_opt
 	int rc = 0;
 
 	path = manifest_shard_path(m, i);
-	if (f->check) {
+	if (f->check)
 		rc = manifest_check(m, i, e) || check_finite(path, e) ? -1 : 0;
-		mem_free(path);
-		return rc;
-	}
-	if (stat(path, &st))
+	else if (remote_is_url(path)) /* a request for each shard would be needed */
+		rc = 0;
+	else if (stat(path, &st))
 		rc = err_errno(e, "%s: listed in the manifest", path);
 	else if ((uint64_t)st.st_size != m->rows[i].bytes)
 		rc = err_set(e, ERR_DATA, "%s: %lld bytes where the manifest says %llu", path, (long long)st.st_size,

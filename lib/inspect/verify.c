@@ -7,11 +7,13 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "data/samples.h"
 #include "inspect/facts.h"
 #include "file/fileio.h"
 #include "file/kind.h"
 #include "file/manifest.h"
 #include "file/notfinite.h"
+#include "file/remoteinput.h"
 #include "file/stamp.h"
 #include "file/sums.h"
 #include "inspect/describe.h"
@@ -43,10 +45,14 @@ static void tell_new(struct verifier *v, int code, const char *path, const char 
 static void judge(struct verifier *v, const char *path, const struct err *e)
 {
 	v->known++;
-	if (e->code)
+	if (e->code) {
 		tell(v, e);
-	else if (v->o->sound)
-		v->o->sound(v->o->arg, path);
+	} else if (v->o->sound) {
+		char *shown = remote_shown(path);
+
+		v->o->sound(v->o->arg, shown);
+		mem_free(shown);
+	}
 }
 
 /* Report a diverged training, or with `complete` an unfinished one. A training writes its weights last, so existing weights mean that it finished. */
@@ -186,18 +192,6 @@ static void check_model(struct verifier *v, const char *dir, char *const *names,
 	json_decref(o);
 }
 
-/* 1 if the name looks like a file that the programs read. */
-static int promises(const char *name)
-{
-	static const char *const ends[] = {".png",  ".jpg", ".jpeg", ".webp", ".npy",     ".npz",    ".safetensors", ".pt",     ".pth",
-	                                   ".ckpt", ".tar", ".tgz",  ".tsv",  ".tar.zst", ".tar.gz", ".tar.xz",      ".tar.bz2"};
-
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-		if (str_ends(name, ends[i]))
-			return 1;
-	return 0;
-}
-
 static int is_known(const char *path)
 {
 	struct filemap m = {0};
@@ -209,7 +203,7 @@ static int is_known(const char *path)
 	filemap_close(&m);
 	/* Any compressed file might hold a tar, so KIND_TAR alone does not make a file known. A file that cannot be opened counts as known, so that
 	 * its reader reports the error. */
-	return e.code || promises(path) || stamp_sidecar_seals(path) || (kind != KIND_UNKNOWN && kind != KIND_TAR);
+	return e.code || kind_promised(path) || stamp_sidecar_seals(path) || (kind != KIND_UNKNOWN && kind != KIND_TAR);
 }
 
 /* 1 for the names of unfinished files: ".NAME.tmp.HOST.PID.N", "NAME.tmp-HOST.PID.N" (file/commit.h), ".NAME.part", ".NAME.part.json"
@@ -240,7 +234,7 @@ static void check_other(struct verifier *v, const char *dir, const char *name)
 		visit(v, path);
 	} else if (!stat(path, &st) && S_ISREG(st.st_mode) && is_known(path)) {
 		check_thing(v, path, KIND_UNKNOWN);
-	} else if (S_ISLNK(st.st_mode) && promises(path)) {
+	} else if (S_ISLNK(st.st_mode) && kind_promised(path)) {
 		tell_new(v, ERR_NOINPUT, path, "a broken link");
 	}
 	mem_free(path);
@@ -283,12 +277,20 @@ static void visit(struct verifier *v, const char *path)
 	enum kind kind = KIND_UNKNOWN;
 	struct err e = {0};
 	struct stat st;
+	int shards;
 
 	if (v->depth == DEPTH_MOST) {
 		tell_new(v, ERR_DATA, path, "folders nested too deep");
 		return;
 	}
-	if (!stat(path, &st) && S_ISDIR(st.st_mode) && kind_of_folder(path, &kind, &e)) {
+	if (remote_is_url(path)) {
+		shards = samples_is_shards(path, &e);
+		if (shards < 0) {
+			judge(v, path, &e);
+			return;
+		}
+		kind = shards ? KIND_SHARDS : KIND_UNKNOWN;
+	} else if (!stat(path, &st) && S_ISDIR(st.st_mode) && kind_of_folder(path, &kind, &e)) {
 		judge(v, path, &e);
 		return;
 	}

@@ -15,9 +15,9 @@ struct verify_options {
 	const struct progress *progress; /* progress over the shards of a folder. May be NULL */
 };
 
-/* Verify a file or folder as describe_path (inspect/describe.h) does with `check`. In a folder, every shard, network, checkpoint and file is verified
- * separately, so that one problem does not hide the next. In folders of other kinds, files of unknown content are ignored unless their names suggest
- * a known format, and links to folders are not followed. Returns the number of problems. */
+/* Verify a file, a folder, or a file or SHARDS folder at a URL, as describe_path (inspect/describe.h) does with `check`. In a folder, every shard,
+ * network, checkpoint and file is verified separately, so that one problem does not hide the next. In folders of other kinds, files of unknown
+ * content are ignored unless their names suggest a known format, and links to folders are not followed. Returns the number of problems. */
 int verify_path(const char *path, const struct verify_options *o);
 
 #endif

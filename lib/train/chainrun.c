@@ -145,24 +145,26 @@ int chain_first_line(struct trainer *r, struct err *e)
 struct keys {
 	const struct train_set *s;
 	const struct batch *b; /* this rank's part of it */
+	struct str key;
 };
 
 static const char *key_at(void *arg, int64_t i)
 {
-	const struct keys *k = arg;
+	struct keys *k = arg;
 	int64_t sample = loader_sample(k->s->loader, k->b->number, i);
 
 	assert(i >= k->b->n || sample == k->b->index[i]); /* rank 0's part comes first */
-	return dataset_key(k->s->data, sample);
+	return dataset_key(k->s->data, sample, &k->key);
 }
 
 /* The whole batch, also the parts that other ranks read. */
 void chain_take_batch(struct trainer *r, const struct train_set *s, const struct batch *b)
 {
-	struct keys k = {s, b};
+	struct keys k = {s, b, {0}};
 
 	if (r->chain.fd >= 0)
 		chain_batch(&r->chain, r->o->batch, key_at, &k);
+	str_release(&k.key);
 }
 
 void chain_take_step(struct trainer *r, const double *status)

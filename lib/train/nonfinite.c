@@ -21,7 +21,7 @@ static int all_finite(const float *x, int64_t n)
 
 static void name_sample(struct trainer *r, struct dataset *set, int64_t index, const char *what)
 {
-	const char *key = dataset_key(set, index);
+	struct str key = {0};
 	char line[600];
 
 	for (int i = 0; i < r->nonfinite; i++)
@@ -35,10 +35,11 @@ static void name_sample(struct trainer *r, struct dataset *set, int64_t index, c
 	}
 	r->nonfinite_set[r->nonfinite] = set;
 	r->nonfinite_index[r->nonfinite++] = index;
-	snprintf(line, sizeof line, "sample \"%.400s\": its %s holds a NaN or an infinity; %s", key, what,
+	snprintf(line, sizeof line, "sample \"%.400s\": its %s holds a NaN or an infinity; %s", dataset_key(set, index, &key), what,
 	         set == r->main.data || set == r->pictures.data ? "each step that meets it changes nothing" : "val_loss will not be a number");
 	train_warn(r, line);
-	log_nonfinite(r, key);
+	log_nonfinite(r, str_text(&key));
+	str_release(&key);
 }
 
 void name_nonfinite_sample(struct trainer *r, struct dataset *set, int64_t index, const float *x, int64_t count)

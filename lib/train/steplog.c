@@ -224,6 +224,7 @@ void log_spike(struct trainer *r, int64_t step, int finite, double loss)
 	const struct step_detail *s = &set->detail;
 	json_t *o = step_detail_take(&set->detail, step - 1, finite, loss, r->last_norm), *samples;
 	int64_t worst[SPIKE_SAMPLES], from = (step - 1) % DETAIL_STEPS * s->n;
+	struct str key = {0};
 	int n;
 
 	if (!o)
@@ -233,12 +234,13 @@ void log_spike(struct trainer *r, int64_t step, int finite, double loss)
 	for (int i = 0; i < n; i++) {
 		int64_t at = from + worst[i];
 
-		json_array_append_new(samples, json_pack("{s:o, s:f, s:o}", "key", jsonio_text(dataset_key(set->data, s->index[at])), "t",
+		json_array_append_new(samples, json_pack("{s:o, s:f, s:o}", "key", jsonio_text(dataset_key(set->data, s->index[at], &key)), "t",
 		                                         (double)s->t[at], "loss", jsonio_real((double)s->loss[at])));
 	}
 	json_object_set_new(o, "event", json_string("spike"));
 	json_object_set_new(o, "at", json_integer(step));
 	json_object_set_new(o, "samples", samples);
+	str_release(&key);
 	put_line(r, o);
 }
 

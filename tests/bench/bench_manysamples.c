@@ -19,6 +19,10 @@
 #include "file/npy.h"
 #include "file/tarfile.h"
 
+struct memory {
+	double all, anonymous;
+};
+
 enum { CLUSTERS = 4, READS = 200000, TASK = 1000 };
 
 static int64_t samples = 20000;
@@ -66,6 +70,7 @@ static void make_samples(void)
 
 static void do_nothing(void)
 {
+	usleep(50000);
 }
 
 static void make_shards(void)
@@ -119,37 +124,64 @@ static void read_samples(void)
 	dataset_free(r.d);
 }
 
-/* Run a part in a process of its own: the most memory that it had, in bytes. With a name, print by how much that is more than `base`, and the
- * processor time. */
-static double run(void (*part)(void), const char *name, double base)
+/* The memory of a process that is not a page of a file, which the kernel cannot drop, in bytes; 0 if it has ended. */
+static double anonymous(pid_t pid)
 {
+	char *path = str_new("/proc/%d/status", (int)pid), line[200];
+	FILE *f = fopen(path, "r");
+	long long kib = 0;
+
+	while (f && fgets(line, sizeof line, f))
+		if (!strncmp(line, "RssAnon:", 8))
+			kib = strtoll(line + 8, NULL, 10);
+	if (f)
+		fclose(f);
+	mem_free(path);
+	return (double)kib * 1024;
+}
+
+/* Run a part in a process of its own: the most memory that it had, all and anonymous, in bytes. With a name, print by how much that is more than
+ * `base`, and the processor time. The anonymous memory is looked at every 5 ms. */
+static struct memory run(void (*part)(void), const char *name, struct memory base)
+{
+	struct memory most = {0};
 	struct rusage use;
-	pid_t pid = fork();
+	pid_t pid = fork(), ended;
 	int status = 1;
 
 	if (!pid) {
 		part();
 		exit(0);
 	}
-	if (pid < 0 || wait4(pid, &status, 0, &use) < 0 || status)
+	while (pid > 0 && !(ended = wait4(pid, &status, WNOHANG, &use))) {
+		double now = anonymous(pid);
+
+		most.anonymous = now > most.anonymous ? now : most.anonymous;
+		usleep(5000);
+	}
+	if (pid < 0 || ended < 0 || status)
 		exit(1);
+	most.all = (double)use.ru_maxrss * 1024;
 	if (name) {
 		double cpu = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + 1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
-		char *memory = str_new("%s, memory", name), *processor = str_new("%s, processor", name);
+		char *memory = str_new("%s, memory", name), *fixed = str_new("%s, memory that cannot be dropped", name);
+		char *processor = str_new("%s, processor", name);
 
 		tell(processor, cpu, "s");
-		tell(memory, ((double)use.ru_maxrss * 1024 - base) / (double)samples, "bytes/sample");
+		tell(memory, (most.all - base.all) / (double)samples, "bytes/sample");
+		tell(fixed, (most.anonymous - base.anonymous) / (double)samples, "bytes/sample");
+		mem_free(fixed);
 		mem_free(memory);
 		mem_free(processor);
 	}
-	return (double)use.ru_maxrss * 1024;
+	return most;
 }
 
 int main(int argc, char **argv)
 {
 	const char *tmp = getenv("TMPDIR");
 	struct err e = {0};
-	double base;
+	struct memory base;
 
 	dir = path_join(tmp ? tmp : "/tmp", "ddm-bench-many");
 	for (int c; (c = getopt(argc, argv, "qt:s:n:d:")) != -1;) {
@@ -172,8 +204,8 @@ int main(int argc, char **argv)
 	table = path_join(dir, "table.tsv");
 	shards = path_join(dir, "shards");
 	must(dir_remove(dir, &e) || dir_make(dir, &e), &e);
-	run(make_samples, NULL, 0);
-	base = run(do_nothing, NULL, 0);
+	run(make_samples, NULL, (struct memory){0});
+	base = run(do_nothing, NULL, (struct memory){0});
 	run(make_shards, "many: sharding", base);
 	run(read_samples, "many: reading", base);
 	must(dir_remove(dir, &e), &e);

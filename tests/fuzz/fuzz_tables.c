@@ -21,7 +21,7 @@ static void use_assignment(const char *path, double holdout)
 		if (e.code != ERR_DATA)
 			abort();
 	} else {
-		for (int64_t i = 0; i < tsv_rows(a.table); i++) {
+		for (int64_t i = 0; i < a.rows; i++) {
 			int cluster, held;
 
 			if (!assignment_get(&a, i, &cluster, &held, NULL) && (cluster < 0 || cluster >= a.clusters || held >> 1))

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/shard.h"
+#include "file/spill.h"
 #include "file/tarfile.h"
 #include "tests/unit/scratch.h"
 
@@ -75,11 +77,13 @@ static void check_sample(struct shard *s, int64_t i)
 {
 	struct err e = {0};
 	struct shard_sample x;
+	struct str key = {0};
 	uint8_t buf[300];
 
 	if (shard_read(s, i, &x, &e))
 		fail_msg("%s", e.msg);
-	assert_string_equal(x.key, shard_key(s, i));
+	assert_string_equal(x.key, shard_key(s, i, &key));
+	str_release(&key);
 	assert_int_equal(x.members, 2);
 	assert_string_equal(x.member[0].ext, "cls");
 	assert_string_equal(x.member[1].ext, "npy");
@@ -488,6 +492,83 @@ static void manifests(void **state)
 	mem_free(root);
 }
 
+/* Shards written side by side, with their indexes in one temporary file, have the bytes of those written with them in memory. */
+static void indexes_in_a_file(void **state)
+{
+	char *path[2] = {at("s.tar.zst"), at("t.tar.zst")}, *base = at("");
+	struct spill *spill = spill_new(base);
+	struct manifest_row plain = {0}, row = {0};
+	struct err e = {0};
+
+	(void)state;
+	write_shard(path[0], 3000, NULL, &plain);
+	for (int round = 0; round < 2; round++) {
+		struct shard_options o = {.spill = spill};
+		struct shard_writer *w[2] = {shard_create(path[0], &o, &e), shard_create(path[1], &o, &e)};
+
+		for (int i = 0; i < 6000; i++) {
+			uint8_t a[300];
+			char *key = str_new("d/%05d", i);
+			struct shard_member m = {"npy", a, content(a, i, 0)};
+
+			assert_int_equal(shard_add(w[i % 2], key, &m, 1, &e), 0);
+			mem_free(key);
+		}
+		shard_abort(w[0]);
+		write_shard(path[0], 3000, &o, &row);
+		assert_string_equal(row.sha256, plain.sha256);
+		manifest_row_release(&row);
+		assert_int_equal(shard_commit(w[1], NULL, &e), 0);
+	}
+	spill_free(spill);
+	manifest_row_release(&plain);
+	for (int i = 0; i < 2; i++)
+		mem_free(path[i]);
+	mem_free(base);
+}
+
+/* An index that is written over after it was checked is mapped still: what it says then is refused, and nothing outside it is read. */
+static void altered_while_open(void **state)
+{
+	char *path = at("s.tar.zst");
+	struct manifest_row row = {0};
+	struct shard_totals t;
+	struct err e = {0};
+
+	(void)state;
+	for (int byte = 0; byte < 256; byte += 51) {
+		struct shard_sample x;
+		struct str key = {0};
+		struct shard *s;
+		int fd;
+
+		write_shard(path, 200, NULL, &row);
+		s = shard_open(path, &e);
+		assert_non_null(s);
+		check_sample(s, 150);
+		shard_totals(s, &t);
+		fd = open(path, O_WRONLY);
+		for (uint64_t i = t.packed; i < row.bytes; i++) {
+			uint8_t b = (uint8_t)byte;
+
+			assert_int_equal(pwrite(fd, &b, 1, (off_t)i), 1);
+		}
+		close(fd);
+		for (int64_t i = 0; i < 200; i += 7) {
+			assert_int_equal(shard_read(s, i, &x, &e), -1);
+			assert_int_equal(e.code, ERR_DATA);
+			e = (struct err){0};
+			assert_string_equal(shard_key(s, i, &key), "");
+		}
+		assert_int_equal(shard_verify(s, &e), -1);
+		e = (struct err){0};
+		str_release(&key);
+		shard_free(s);
+		manifest_row_release(&row);
+	}
+	mem_free(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -500,6 +581,8 @@ int main(void)
 	    cmocka_unit_test(manifests),
 	    cmocka_unit_test(frames_made_apart),
 	    cmocka_unit_test(levels),
+	    cmocka_unit_test(indexes_in_a_file),
+	    cmocka_unit_test(altered_while_open),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

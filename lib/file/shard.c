@@ -27,7 +27,7 @@ struct sample_at {
 	const char *key; /* not terminated */
 };
 
-enum { IDLE = 16, RECORD = 16, STEP = 32 };
+enum { IDLE = 16, RECORD = 16, STEP = 8 };
 
 /* The index stays as it is stored: mapped from the file, so that the kernel may drop its pages, or in memory if it came from a server. Of every
  * STEP-th frame and sample it is noted where it lies; those between are found by walking from there. */

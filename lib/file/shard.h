@@ -32,7 +32,7 @@ void shard_sample_release(struct shard_sample *s);
 struct shard;
 
 /* A file, or a URL (file/bytesource.h), whose server must answer requests for ranges. ERR_DATA with path and offset when it is truncated, altered or
- * not a shard. The index of a file stays mapped, so the file must not shrink meanwhile; memory grows by less than a byte a sample. That of a URL is
+ * not a shard. The index of a file stays mapped, so the file must not shrink meanwhile; memory grows by less than 2 bytes a sample. That of a URL is
  * kept as it is stored. Caller frees with shard_free. */
 struct shard *shard_open(const char *path, struct err *e);
 void shard_free(struct shard *s);

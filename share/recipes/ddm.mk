@@ -34,7 +34,9 @@ K ?= 4
 HOLDOUT ?= .2
 # As --method ward, --balance 1.2, --soft 2 --margin 1.2: partitions to compare, each with its own PARTITION or RUN.
 CLUSTER_FLAGS ?=
-# --vae DIR, --text DIR: experts train on latents, and on what a text encoder makes of captions.
+# Empty, or the folder of an autoencoder: all networks train on its latents. What is measured and shown is pixels all the same.
+VAE ?=
+# As --text DIR: they train on what a text encoder makes of captions.
 SHARD_FLAGS ?=
 
 # Empty: pictures. Else clips of so many frames, RATE a second, for networks that make clips (NET = --model vdit-nano/2x4). The table then has the
@@ -82,7 +84,8 @@ SAMPLE_FLAGS ?= --solver euler
 EVAL_FLAGS ?=
 # Of ddm-grid, for the sheet of samples.
 GRID_FLAGS ?= --spread
-REFERENCE ?= $(PARTITION)/shards
+PIXELS = $(PARTITION)/$(if $(VAE),pixels,shards)
+REFERENCE ?= $(PIXELS)
 # HEADING=KEY of the table; keys as in the JSON of ddm-eval-fid and ddm-sample --report and --timing.
 ifneq ($(CLIPS),)
 COLUMNS ?= content=content-pix-heldout,motion=motion-flow-heldout,content_floor=content-pix-heldout-floor,motion_floor=motion-flow-heldout-floor,$\
@@ -139,7 +142,9 @@ $(PARTITION)/assign.tsv: $(SAMPLES)
 	$(ddm)cluster -k $(K) --holdout $(HOLDOUT) --seed $(DATA_SEED) $(CLUSTER_FLAGS) --sheet $(PARTITION)/clusters.png -o $@ $(SAMPLES)
 
 $(SHARDS): $(PARTITION)/assign.tsv
-	$(ddm)shard -a $< --holdout $(HOLDOUT) $(SHARD_FLAGS) -o $(@D) $(SAMPLES)
+	$(ddm)shard -a $< --holdout $(HOLDOUT) $(if $(VAE),--vae $(VAE)) $(SHARD_FLAGS) -o $(@D) $(SAMPLES)
+$(PARTITION)/pixels/MANIFEST.tsv: $(PARTITION)/assign.tsv
+	$(ddm)shard -a $< --holdout $(HOLDOUT) -o $(@D) $(SAMPLES)
 
 apart: $(PARTITION)/assign.tsv
 	$(ddm)dedup --check --clusters $< --table $(NEAR) -o $(PARTITION)/near.tsv $(SAMPLES)
@@ -195,7 +200,7 @@ $(ROUTER): $(SHARDS)
 		$(PARTITION)/shards
 
 # Arguments of a recipe: the number of steps.
-sample = $(ddm)sample -n $(N) --seed $(SEED) $(SAMPLE_FLAGS) --steps $1 $(one_thread) --report $(@:.tar=.json) --timing $(@:.tar=.timing.json) -o $@
+sample = $(ddm)sample -n $(N) --seed $(SEED) $(if $(VAE),--vae $(VAE)) $(SAMPLE_FLAGS) --steps $1 $(one_thread) --report $(@:.tar=.json) --timing $(@:.tar=.timing.json) -o $@
 
 $(RUN)/samples/monolith.tar: $(MONOLITH)
 	@mkdir -p $(@D)
@@ -218,7 +223,7 @@ $(POLICIES:%=$(RUN)/samples/%.tar): $(RUN)/samples/%.tar: $(EXPERTS) $(ROUTER)
 		$(if $(filter full,$*),--log $(@:.tar=.weights.jsonl)) $(RUN)/model
 
 # Distances to the training part and to the held-out part, on which nothing was fitted.
-$(ARMS:%=$(RUN)/eval/%.json): $(RUN)/eval/%.json: $(RUN)/samples/%.tar
+$(ARMS:%=$(RUN)/eval/%.json): $(RUN)/eval/%.json: $(RUN)/samples/%.tar $(if $(filter $(PIXELS),$(REFERENCE)),| $(PIXELS)/MANIFEST.tsv)
 	@mkdir -p $(@D)
 	$(ddm)eval-fid --heldout $(REFERENCE):holdout $(EVAL_FLAGS) $(one_thread) -o $@ $(REFERENCE):train $<
 
@@ -227,18 +232,18 @@ report_rows = $(foreach a,$(ARMS),$a=$(RUN)/eval/$a.json $a=$(RUN)/samples/$a.js
 $(RUN)/report.tsv: $(EVALUATIONS)
 	$(ddm)report -t strategy --columns '$(COLUMNS)' -q -o $@ $(report_rows)
 
-$(RUN)/samples.png: $(ARMS:%=$(RUN)/samples/%.tar)
-	$(ddm)grid $(GRID_FLAGS) -o $@ 'training pictures=$(PARTITION)/shards' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')
+$(RUN)/samples.png: $(ARMS:%=$(RUN)/samples/%.tar) | $(PIXELS)/MANIFEST.tsv
+	$(ddm)grid $(GRID_FLAGS) -o $@ 'training pictures=$(PIXELS)' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')
 
-$(RUN)/films/training.webp: $(SHARDS)
+$(RUN)/films/training.webp: $(PIXELS)/MANIFEST.tsv
 	@mkdir -p $(@D)
-	$(ddm)play -q --spread -n $(SHOWN) -o $@ $(foreach k,$(CLUSTERS),$(PARTITION)/shards/cluster-$k)
+	$(ddm)play -q --spread -n $(SHOWN) -o $@ $(foreach k,$(CLUSTERS),$(PIXELS)/cluster-$k)
 $(ARMS:%=$(RUN)/films/%.webp): $(RUN)/films/%.webp: $(RUN)/samples/%.tar
 	@mkdir -p $(@D)
 	$(ddm)play -q --fps $(RATE) -n $(SHOWN) -o $@ $<
 
 # For the page: a Makefile with the current settings, which repeats the experiment.
-SETTINGS = DATA SIZE CLIPS RATE INGEST_FLAGS K HOLDOUT DATA_SEED CLUSTER_FLAGS SEED NET EPOCHS EXPERT_EPOCHS BATCH EXPERT_BATCH TRAIN_FLAGS EXPERT_FLAGS ROUTER_NET \
+SETTINGS = DATA SIZE CLIPS RATE INGEST_FLAGS K HOLDOUT DATA_SEED CLUSTER_FLAGS VAE SHARD_FLAGS SEED NET EPOCHS EXPERT_EPOCHS BATCH EXPERT_BATCH TRAIN_FLAGS EXPERT_FLAGS ROUTER_NET \
 	ROUTER_BATCH ROUTER_FLAGS POLICIES ARMS N STEPS SAMPLE_FLAGS EVAL_FLAGS GRID_FLAGS COLUMNS
 define newline
 

@@ -43,6 +43,14 @@ else
 	skip "equal compute" "no jq"
 fi
 
+# Networks that train on latents are measured and shown in pixels.
+check "latents" demo DEMO=l VAE="$SRC/tests/golden/autokl" ARMS='monolith full'
+check_grep "a table" '^full +[0-9]' "$OUT"
+check_grep "of networks for latents" '"sample_size": 8' l/model/expert_3/config.json
+check_out "whose samples are pictures of the size of the data" "$(ddm-info a/samples/full.tar | grep -E '^ +size')" sh -c \
+	"ddm-info l/samples/full.tar | grep -E '^ +size'"
+check_grep "the page can repeat it" '^ *VAE = .*autokl' l/report.html
+
 # A budget that cannot be met is refused before anything is trained.
 cp -Rp a c
 rm -r c/monolith c/model c/samples c/eval

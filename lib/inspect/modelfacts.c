@@ -1,4 +1,4 @@
-/* Collects facts about a folder of networks: the experts of an ensemble and their router. */
+/* Collects facts about a folder of networks: the experts of an ensemble, their router and their learned uncertainties. */
 #include "inspect/modelfacts.h"
 
 #include <inttypes.h>
@@ -82,6 +82,20 @@ static void note_data(struct agreement *a, const json_t *v)
 	memcpy(a->data, data, strlen(data) + 1);
 }
 
+/* Whether a network is what its name says: a router and an uncertainty are classifiers, an uncertainty one of a single number. */
+static int check_role(const char *path, const char *name, const struct model_config *c, struct err *e)
+{
+	int own = ensemble_uncertainty_number(name) >= 0, router = !strcmp(name, "router");
+
+	if (own && (!net_is_classifier(&c->net) || c->net.clusters != 1 || !*c->expert_weights))
+		return err_set(e, ERR_DATA, "%s: is not the learned uncertainty of an expert", path);
+	if (router && !net_is_classifier(&c->net))
+		return err_set(e, ERR_DATA, "%s: is not a router", path);
+	if (!own && !router && net_is_classifier(&c->net))
+		return err_set(e, ERR_DATA, "%s: is a router, and an expert is expected", path);
+	return 0;
+}
+
 /* Add one of the model's networks to the table `rows` and, with full, its facts to `list`. */
 static int member_facts(json_t *rows, json_t *list, struct agreement *a, const char *dir, const char *name, const struct facts_options *f,
                         struct err *e)
@@ -89,7 +103,7 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 	char *path = path_join(dir, name);
 	struct model_config c = {0};
 	json_t *v = json_object();
-	int have = 0, rc = facts_network_config(v, path, f, &c, &have, e);
+	int have = 0, rc = facts_network_config(v, path, f, &c, &have, e), own = ensemble_uncertainty_number(name) >= 0;
 
 	json_array_append_new(rows, row_of(name, v));
 	note_data(a, v);
@@ -101,14 +115,12 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 		a->timed = 1;
 	else if (ensemble_number(name) > a->highest)
 		a->highest = ensemble_number(name);
-	if (!rc && have && strcmp(name, "router") && net_is_classifier(&c.net))
-		rc = err_set(e, ERR_DATA, "%s: is a router, and an expert is expected", path);
 	if (!rc && have)
+		rc = check_role(path, name, &c, e);
+	if (!rc && have && !own)
 		rc = membership_add(&a->together, dir, name, ensemble_number(name), &c, e);
 	if (!rc && have && !strcmp(name, "router")) {
-		if (!net_is_classifier(&c.net))
-			rc = err_set(e, ERR_DATA, "%s: is not a router", path);
-		else if (c.net.clusters <= a->highest)
+		if (c.net.clusters <= a->highest)
 			rc = err_set(e, ERR_DATA, "%s: the router has %" PRId64 " clusters, but there is an expert_%" PRId64 " (numbered from 0)",
 			             dir, c.net.clusters, a->highest);
 		a->k = c.net.clusters;
@@ -144,27 +156,43 @@ static int number_cmp(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The numbers of the experts in the folder, sorted, in new memory; *router: 1 if there is a router. NULL on failure. */
-static int64_t *survey(const char *dir, int64_t *n, int *router, struct err *e)
+/* What a model's folder holds. */
+struct survey {
+	int64_t *expert, *own; /* [n], [nown] the numbers of experts and of learned uncertainties, sorted */
+	int64_t n, nown;
+	int router; /* 1: there is one */
+};
+
+static int survey_read(struct survey *s, const char *dir, struct err *e)
 {
-	int64_t *number;
 	char **names;
 	size_t count;
 
-	*n = *router = 0;
 	if (dir_list(dir, &names, &count, e))
-		return NULL;
-	number = mem_zalloc(count + 1, sizeof *number);
+		return -1;
+	s->expert = mem_zalloc(count + 1, sizeof *s->expert);
+	s->own = mem_zalloc(count + 1, sizeof *s->own);
 	for (size_t i = 0; i < count; i++) {
-		int k = ensemble_number(names[i]);
+		int k = ensemble_number(names[i]), own = ensemble_uncertainty_number(names[i]);
 
-		*router |= !strcmp(names[i], "router");
+		s->router |= !strcmp(names[i], "router");
 		if (k >= 0)
-			number[(*n)++] = k;
+			s->expert[s->n++] = k;
+		if (own >= 0)
+			s->own[s->nown++] = own;
 	}
 	names_free(names, count);
-	qsort(number, (size_t)*n, sizeof *number, number_cmp);
-	return number;
+	qsort(s->expert, (size_t)s->n, sizeof *s->expert, number_cmp);
+	qsort(s->own, (size_t)s->nown, sizeof *s->own, number_cmp);
+	return 0;
+}
+
+/* The name of the network i: the experts come first, then the router, then the uncertainties. Caller frees with mem_free. */
+static char *survey_name(const struct survey *s, int64_t i)
+{
+	if (i < s->n)
+		return str_new("expert_%" PRId64, s->expert[i]);
+	return i < s->n + s->router ? mem_strdup("router") : str_new(UNCERTAINTY_PREFIX "%" PRId64, s->own[i - s->n - s->router]);
 }
 
 static void model_facts(json_t *o, const struct agreement *a, json_t *rows, json_t *missing)
@@ -194,26 +222,27 @@ int facts_model(json_t *o, const char *dir, const struct facts_options *f, struc
 {
 	struct agreement a = {.same_data = 1};
 	json_t *rows, *list, *missing;
-	int64_t n, *number;
-	int rc = 0, router;
+	struct survey s = {0};
+	int rc = 0;
 
-	number = survey(dir, &n, &router, e);
-	if (!number)
+	if (survey_read(&s, dir, e))
 		return -1;
 	rows = json_array();
 	list = json_array();
 	a.highest = -1;
-	a.k = n ? number[n - 1] + 1 : 0;
-	for (int64_t i = 0; i < n + router; i++) {
-		char *name = i < n ? str_new("expert_%" PRId64, number[i]) : mem_strdup("router");
+	a.k = s.n ? s.expert[s.n - 1] + 1 : 0;
+	for (int64_t i = 0; i < s.n + s.router + s.nown; i++) {
+		char *name = survey_name(&s, i);
 
 		if (member_facts(rows, list, &a, dir, name, f, rc ? NULL : e))
 			rc = -1;
 		mem_free(name);
 	}
-	missing = absent(number, n, a.timed ? 0 : a.k < ABSENT_MOST ? a.k : ABSENT_MOST);
-	facts_i64(o, "experts", n);
-	json_object_set_new(o, "router", json_boolean(router));
+	missing = absent(s.expert, s.n, a.timed ? 0 : a.k < ABSENT_MOST ? a.k : ABSENT_MOST);
+	facts_i64(o, "experts", s.n);
+	json_object_set_new(o, "router", json_boolean(s.router));
+	if (s.nown)
+		facts_i64(o, "uncertainties", s.nown);
 	model_facts(o, &a, rows, missing);
 	json_object_set_new(o, "agree", json_boolean(!rc));
 	if (f->full)
@@ -222,6 +251,7 @@ int facts_model(json_t *o, const char *dir, const struct facts_options *f, struc
 	json_decref(missing);
 	json_decref(rows);
 	json_decref(list);
-	mem_free(number);
+	mem_free(s.expert);
+	mem_free(s.own);
 	return rc;
 }

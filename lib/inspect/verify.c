@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/samples.h"
+#include "diffusion/ensemble.h"
 #include "inspect/facts.h"
 #include "file/fileio.h"
 #include "file/kind.h"
@@ -173,7 +174,9 @@ static void check_model(struct verifier *v, const char *dir, char *const *names,
 		char *path = path_join(dir, names[i]);
 		struct stat st;
 
-		if ((!strncmp(names[i], "expert_", 7) || !strcmp(names[i], "router")) && !stat(path, &st) && S_ISDIR(st.st_mode))
+		int own = ensemble_uncertainty_number(names[i]) >= 0;
+
+		if ((!strncmp(names[i], "expert_", 7) || !strcmp(names[i], "router") || own) && !stat(path, &st) && S_ISDIR(st.st_mode))
 			visit(v, path);
 		mem_free(path);
 	}

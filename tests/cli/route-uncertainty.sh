@@ -30,6 +30,18 @@ for k in 0 1 2; do
 	check "the uncertainty of expert $k" $run --steps 200 --target uncertainty:$k --experts m -o m/uncertainty_$k s
 done
 
+# They are networks of the model.
+check "ddm-info" ddm-info m
+check_grep "counts them" 'uncertainties +3' "$OUT"
+check_grep "and lists each" '^ +uncertainty_2 .* finished' "$OUT"
+check "ddm-check" ddm-check m
+cp -R m broken && dd if=/dev/zero of=broken/uncertainty_1/model.safetensors bs=1 seek=4000 count=64 conv=notrunc status=none || exit 1
+check_exit 65 "a damaged one" ddm-check broken
+check_err "is found" "broken/uncertainty_1/model.safetensors: altered since it was written"
+rm -r broken && cp -R m broken && rm -r broken/uncertainty_1 && cp -R m/expert_1 broken/uncertainty_1 || exit 1
+check_exit 65 "another network in its place" ddm-check broken
+check_err "is named" "broken/uncertainty_1: is not the learned uncertainty of an expert"
+
 # It needs nothing but its own expert and the shards of its own cluster, and writes the same bytes with other threads.
 mkdir lone && cp -R m/expert_1 lone && cp -R s own && rm -r own/cluster-0 own/cluster-2 || exit 1
 check "expert and cluster alone" $run --steps 200 --target uncertainty:1 --experts lone --threads 1 --no-verify -o lone/uncertainty_1 own

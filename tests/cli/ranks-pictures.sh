@@ -86,7 +86,7 @@ begun() {
 	until_true sh -c '[ -s .s.tar.part.json ] && [ "$(cat .s.tar.part.json)" != "$1" ]' - "$before"
 }
 begun 3
-kill -KILL $(pgrep -f "^ddm-sample .*-o s.tar ensemble")
+kill -KILL $(own_processes "^ddm-sample .*-o s.tar ensemble")
 wait $pid 2>/dev/null
 check_absent "killed: no output" s.tar
 begun 2

@@ -28,7 +28,9 @@
 #	skip_all REASON                 end here
 #	has_mpi                         whether ranks can be started; then $mpi is mpirun with the options for ranks of this machine
 #	need_mpi                        skip_all unless they can
-#	second_rank REGEX               prints the process of rank 1 whose command matches
+#	own_processes REGEX             prints the processes whose command matches and whose folder is the test's: other tests run beside this one
+#	rank_process N REGEX            prints that of rank N among them
+#	second_rank REGEX               prints that of rank 1
 #	numpy_python                    prints a Python that has numpy; fails where there is none
 #	need_urls                       skip_all unless the programs read URLs and python3 is there; unsets the variables for that
 #	need PROG...                    skip_all unless these (jq, python3, strace...) are installed
@@ -350,11 +352,17 @@ has_mpi() {
 
 need_mpi() { has_mpi || skip_all "built without MPI, or no mpirun (Debian: libopenmpi-dev, openmpi-bin)"; }
 
-second_rank() {
+own_processes() {
 	for tap_p in $(pgrep -f "$1"); do
-		tr '\0' '\n' <"/proc/$tap_p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && echo "$tap_p"
+		[ "/proc/$tap_p/cwd" -ef . ] && echo "$tap_p"
 	done
 }
+rank_process() {
+	for tap_p in $(own_processes "$2"); do
+		tr '\0' '\n' <"/proc/$tap_p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$tap_p"
+	done
+}
+second_rank() { rank_process 1 "$1"; }
 
 need_data() {
 	[ -n "$DATA" ] && [ -e "$DATA/${1:-.}" ] || skip_all "no test data${1:+ ($1)}: DDM_TEST_DATA"

@@ -100,9 +100,10 @@ ODD = $(if $(PORTABLE_ARCH),$(B)/tests/portable/odd/ddm-audit)
 # The same programs on a stand-in for the CUDA runtime and for cuBLASLt, for tests/cli/cuda-order.sh.
 STANDIN = $(patsubst $(B)/tests/cuda/%,$(B)/tests/standin/%,$(CUDA_TESTS) $(CUDA_BENCH))
 STANDIN_LT = $(B)/tests/standin/libcublasLt.so.13
-# And ddm-train, whose ranks train on the stand-in's GPUs by one for NCCL: tests/cli/nccl.sh.
-STANDIN_NCCL = $(if $(filter 1,$(NCCL)),$(addprefix $(B)/tests/standin/,ddm-train nccl-engine.so libnccl.so.2) \
-	$(if $(filter 1,$(MPI)),$(B)/tests/standin/mpi-engine.so))
+# And programs whose ranks work on the stand-in's GPUs, tests/cli/ranks-gpu.sh, also by one for NCCL: tests/cli/nccl.sh.
+STANDIN_PROGS = $(addprefix $(B)/tests/standin/,ddm-train ddm-sample ddm-encode)
+STANDIN_NCCL = $(if $(filter 1,$(NCCL)),$(addprefix $(B)/tests/standin/,nccl-engine.so libnccl.so.2))
+STANDIN_MPI = $(if $(filter 1,$(MPI)),$(B)/tests/standin/mpi-engine.so)
 STANDIN_O = $(addprefix $(B)/tests/standin/,cuda.o cublaslt_cuda.o deviceopen.o standin.o) $(B)/tests/op/fakecuda.o
 
 OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/op/fakednn.o \
@@ -286,7 +287,7 @@ $(STANDIN): $(B)/tests/standin/%: $(B)/tests/cuda/%.o $(B)/tests/cuda/remote.o $
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(LDLIBS)
 
-$(B)/tests/standin/ddm-train: $(B)/cmd/ddm-train.o $(EMULATED) $(STANDIN_O) $(LIBS) $(B)/flags
+$(STANDIN_PROGS): $(B)/tests/standin/%: $(B)/cmd/%.o $(EMULATED) $(STANDIN_O) $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(LDLIBS)
 $(B)/tests/standin/mpi-engine.so: $(B)/mpi-engine.so
@@ -322,7 +323,7 @@ $(B)/tests/portable/odd/ddm-audit: $(B)/cmd/ddm-audit.o $(B)/tests/portable/odd/
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) $(CUDA_LIBS) $(LDLIBS)
 
 # With the processors' benchmarks, which the order ends with.
-standin: $(STANDIN) $(STANDIN_LT) $(STANDIN_NCCL) $(CPU_PART)
+standin: $(STANDIN) $(STANDIN_LT) $(STANDIN_PROGS) $(STANDIN_NCCL) $(STANDIN_MPI) $(CPU_PART)
 
 check-cuda: cuda-tests
 	$(Q)BIN=$(B)/tests/cuda $(SRC)/tests/cuda/run.sh check $(T)

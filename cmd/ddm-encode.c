@@ -91,7 +91,10 @@ int main(int argc, char **argv)
 		return cmd_end(&e);
 	start_ranks(ranks.ranks, threads == 0);
 	cmd_catch_signals();
-	if (!join_ranks(&request.comm, ranks.timeout, &e))
+	if (!join_ranks(&request.comm, ranks.timeout, &e)) {
+		if (!quiet)
+			say_ranks(request.comm);
 		encode(&e);
+	}
 	return end_ranks(request.comm, &e);
 }

@@ -79,6 +79,8 @@ int main(int argc, char **argv)
 	start_ranks(ranks.ranks, threads == 0);
 	if (join_ranks(&request.comm, ranks.timeout, &e))
 		return cmd_end(&e);
+	if (!quiet)
+		say_ranks(request.comm);
 	sample(&e);
 	return end_ranks(request.comm, &e);
 }

@@ -11,6 +11,7 @@
 
 #include "cmd/beside.h"
 #include "cmd/cmd.h"
+#include "comm/links.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
@@ -131,9 +132,23 @@ int join_ranks(struct comm **c, double timeout, struct err *e)
 {
 	char *path = launched_ranks() > 1 ? engine_path("mpi-engine.so") : NULL;
 
+	char *network;
+
 	*c = path ? comm_open(path, timeout, e) : NULL;
 	mem_free(path);
-	return e->code ? -1 : 0;
+	if (!*c)
+		return e->code ? -1 : 0;
+	if (comm_links(*c, &network, e))
+		return -1;
+	comm_name_network(*c, network);
+	mem_free(network);
+	return 0;
+}
+
+void say_ranks(const struct comm *c)
+{
+	if (c && !comm_rank(c))
+		cmd_say("%d ranks by %s, network interfaces: %s", comm_size(c), comm_engine_name(c), comm_network(c));
 }
 
 void leave_ranks(struct comm *c, const struct err *e)

@@ -35,6 +35,8 @@ struct rank_request {
 void start_ranks(int64_t ranks, int bound);
 /* Join the ranks that were started together with this process. 0, with *c = NULL if it is alone. Leave with leave_ranks. */
 int join_ranks(struct comm **c, double timeout, struct err *e);
+/* Rank 0 says how many there are and how they are connected. */
+void say_ranks(const struct comm *c);
 /* Leave the other ranks together with them, or end them all with the status of *e, after printing it. */
 void leave_ranks(struct comm *c, const struct err *e);
 /* The same for a program that ends then: returns its exit status. Rank 0 prints the error; the others say nothing of what rank 0 knows. */

@@ -109,6 +109,8 @@ void training_run(struct train_options *o, struct err *e)
 		comm_close(o->comm);
 		return;
 	}
+	if (!quiet)
+		say_ranks(o->comm);
 	cut_batch(o);
 	if (comm_rank(o->comm))
 		hooks.step = NULL, hooks.tick = NULL, hooks.say = NULL;

@@ -15,7 +15,7 @@ extern "C" {
 }
 #include "kernels/cudausable.h"
 
-enum { STREAMS = 4, STAGES = 4, STAGE_BYTES = 1 << 20 };
+enum { STREAMS = 5, STAGES = 4, STAGE_BYTES = 1 << 20 };
 
 /* Pinned memory that `put` copies through, so that it neither waits for the device nor needs the caller's memory after it returns. Each stream
  * has its own stages, so that a put on one stream does not wait for work on another. */

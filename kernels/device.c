@@ -34,8 +34,13 @@ size_t device_scratch(struct device *d, enum op op, const struct op_call *c)
 
 void device_run(struct device *d, enum op op, struct op_call *c, void *scratch)
 {
+	device_run_on(d, 0, op, c, scratch);
+}
+
+void device_run_on(struct device *d, int stream, enum op op, struct op_call *c, void *scratch)
+{
 	c->device = d;
-	c->stream = 0;
+	c->stream = stream;
 	c->pool = d->pool;
 	c->scratch = scratch;
 	if (d->profile)

@@ -201,6 +201,8 @@ void device_copy(struct device *d, void *dst, const void *src, size_t bytes);
 
 /* Run one op outside a tape on stream 0. Sets c's device and pool; scratch as device_scratch asks for the same shapes, or NULL. */
 void device_run(struct device *d, enum op op, struct op_call *c, void *scratch);
+/* The same on another stream, beside stream 0. Not for ops whose products a library computes. */
+void device_run_on(struct device *d, int stream, enum op op, struct op_call *c, void *scratch);
 size_t device_scratch(struct device *d, enum op op, const struct op_call *c);
 
 /* A contiguous array of one dimension. */

@@ -2,23 +2,14 @@
 #include "comm/comm.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "comm/commimpl.h"
 #include "comm/halves.h"
 #include "core/clock.h"
 #include "core/mem.h"
-
-struct comm {
-	const struct comm_engine *engine;
-	int rank, size;
-	double timeout, seconds, hidden;
-	uint64_t sent;
-	int failed, together, patient;
-	double *met;     /* (size) when the last exchange with each rank ended */
-	atomic_int peer; /* 1 + the rank that this one waits for; 0: none */
-};
 
 int comm_rank(const struct comm *c)
 {
@@ -33,6 +24,17 @@ int comm_size(const struct comm *c)
 const char *comm_engine_name(const struct comm *c)
 {
 	return c ? c->engine->name : "none";
+}
+
+const char *comm_network(const struct comm *c)
+{
+	return c && c->network ? c->network : "none";
+}
+
+void comm_name_network(struct comm *c, const char *network)
+{
+	mem_free(c->network);
+	c->network = mem_strdup(network);
 }
 
 int comm_waits_for(const struct comm *c)
@@ -77,6 +79,9 @@ struct comm *comm_open_engine(const struct comm_engine *engine, double timeout, 
 		return NULL;
 	}
 	c->met = mem_zalloc((size_t)c->size, sizeof *c->met);
+	c->answer = mem_zalloc((size_t)c->size, sizeof *c->answer);
+	pthread_mutex_init(&c->calling, NULL);
+	pthread_mutex_init(&c->lock, NULL);
 	return c;
 }
 
@@ -103,40 +108,82 @@ struct comm *comm_open(const char *engine_path, double timeout, struct err *e)
 	return comm_open_engine(engine, timeout, e);
 }
 
+/* Another thread may hang in the engine, so it is not waited for long. */
 void comm_abort(struct comm *c, int code)
 {
+	struct timespec soon;
+
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_sec++;
+	pthread_mutex_timedlock(&c->calling, &soon);
 	c->engine->end(code);
 }
 
-static int silent(struct comm *c, int peer, struct err *e)
+/* What has failed stays, and every later call fails with it. */
+static int say_failure(const struct comm *c, struct err *e)
 {
-	c->failed = 1;
-	return err_set(e, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)", peer, c->timeout);
+	return err_set(e, c->failed.code, "%s", c->failed.msg);
+}
+
+static int lost(struct comm *c, int peer, const char *why, struct err *e)
+{
+	err_set(&c->failed, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
+	return say_failure(c, e);
+}
+
+static int silent(struct comm *c, int rank, int peer, struct err *e)
+{
+	char through[100] = "";
+
+	comm_tell_culprit(c, rank, 0);
+	if (rank != peer)
+		snprintf(through, sizeof through, "; this rank waits for rank %d", peer);
+	err_set(&c->failed, ERR_UNAVAILABLE, "rank %d has not answered for %g s (--comm-timeout)%s", rank, c->timeout, through);
+	return say_failure(c, e);
+}
+
+static int is_done(struct comm *c, char *why)
+{
+	int rc;
+
+	pthread_mutex_lock(&c->calling);
+	rc = c->engine->done(why);
+	pthread_mutex_unlock(&c->calling);
+	return rc;
 }
 
 /* Wait for the exchange with `peer`. The first tries are made at once, because most exchanges between processes of a machine take microseconds; then
- * the processor is left to others between two tries. */
+ * the processor is left to others between two tries, and this rank says that it waits to those that ask. A long pause between two tries means that
+ * this process itself was stopped, and counts for PAUSE of the time limit at most. */
+#define PAUSE .25
 static int wait_for(struct comm *c, int peer, struct err *e)
 {
-	enum { AT_ONCE = 200, SHORT_NS = 20000, LONG_NS = 500000, SHORT_TRIES = 2000 };
-	double since = clock_seconds();
+	enum { AT_ONCE = 200, SHORT_NS = 20000, LONG_NS = 500000, SHORT_TRIES = 2000, LISTEN_EACH = 16 };
+	double last = clock_seconds(), waited = 0;
 	char why[COMM_ENGINE_WHY] = "";
-	int rc;
+	int rc, asked = c->patient;
 
-	for (int64_t tries = 0; !(rc = c->engine->done(why)); tries++) {
+	for (int64_t tries = 0; !(rc = is_done(c, why)); tries++) {
 		struct timespec t = {.tv_nsec = tries < SHORT_TRIES ? SHORT_NS : LONG_NS};
+		double now, pause;
 
 		if (tries < AT_ONCE)
 			continue;
 		nanosleep(&t, NULL);
-		if (!c->patient && clock_seconds() - since > c->timeout)
-			return silent(c, peer, e);
+		if (tries % LISTEN_EACH == 0)
+			comm_listen(c);
+		now = clock_seconds();
+		pause = now - last;
+		waited += pause < PAUSE * c->timeout ? pause : PAUSE * c->timeout;
+		last = now;
+		if (!asked && waited > ROLL_CALL_AFTER * c->timeout) {
+			asked = 1;
+			comm_ask(c);
+		}
+		if (!c->patient && waited > c->timeout)
+			return silent(c, comm_culprit(c, peer), peer, e);
 	}
-	if (rc < 0) {
-		c->failed = 1;
-		return err_set(e, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
-	}
-	return 0;
+	return rc < 0 ? lost(c, peer, why, e) : 0;
 }
 
 /* Send to and receive from `peer`, in pieces, because MPI counts bytes in an int. */
@@ -145,15 +192,20 @@ static int exchange(struct comm *c, int peer, const char *out, size_t out_bytes,
 	const size_t piece = 1 << 30, most = out_bytes > in_bytes ? out_bytes : in_bytes;
 	char why[COMM_ENGINE_WHY] = "";
 
+	if (c->failed.code)
+		return say_failure(c, e);
 	for (size_t at = 0; at < most; at += piece) {
 		size_t send = at < out_bytes ? out_bytes - at : 0, receive = at < in_bytes ? in_bytes - at : 0;
 
 		send = send < piece ? send : piece;
 		receive = receive < piece ? receive : piece;
-		if (c->engine->begin(peer, send ? out + at : NULL, send, receive ? in + at : NULL, receive, why)) {
-			c->failed = 1;
-			return err_set(e, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
-		}
+		int failed;
+
+		pthread_mutex_lock(&c->calling);
+		failed = c->engine->begin(peer, send ? out + at : NULL, send, receive ? in + at : NULL, receive, why);
+		pthread_mutex_unlock(&c->calling);
+		if (failed)
+			return lost(c, peer, why, e);
 		atomic_store(&c->peer, 1 + peer);
 		if (wait_for(c, peer, e))
 			return -1;
@@ -336,18 +388,17 @@ int comm_receive(struct comm *c, int peer, void *x, size_t bytes, struct err *e)
 int comm_arrived(struct comm *c, int peer, struct err *e)
 {
 	char why[COMM_ENGINE_WHY] = "";
-	int rc = c->engine->arrived(peer, why);
+	int rc;
 
-	if (rc < 0) {
-		c->failed = 1;
-		return err_set(e, ERR_UNAVAILABLE, "rank %d is lost: %s", peer, why);
-	}
-	return rc;
+	pthread_mutex_lock(&c->calling);
+	rc = c->engine->arrived(peer, why);
+	pthread_mutex_unlock(&c->calling);
+	return rc < 0 ? lost(c, peer, why, e) : rc;
 }
 
 int comm_overdue(struct comm *c, int peer, struct err *e)
 {
-	return clock_seconds() - c->met[peer] > c->timeout ? silent(c, peer, e) : 0;
+	return clock_seconds() - c->met[peer] > c->timeout ? silent(c, peer, peer, e) : 0;
 }
 
 void comm_be_patient(struct comm *c, int patient)
@@ -357,7 +408,7 @@ void comm_be_patient(struct comm *c, int patient)
 
 int comm_is_lost(const struct comm *c)
 {
-	return c && c->failed;
+	return c && c->failed.code;
 }
 
 int comm_agree(struct comm *c, int rc, struct err *e)
@@ -428,11 +479,16 @@ void comm_close(struct comm *c)
 
 	if (!c)
 		return;
-	if (!c->failed && c->size <= (int)sizeof all)
+	if (!c->failed.code && c->size <= (int)sizeof all)
 		comm_gather(c, all, 1, NULL);
-	if (c->failed)
+	if (c->failed.code)
 		comm_abort(c, ERR_UNAVAILABLE);
+	comm_listen(c); /* questions that were asked too late */
 	c->engine->stop();
+	pthread_mutex_destroy(&c->calling);
+	pthread_mutex_destroy(&c->lock);
+	mem_free(c->network);
+	mem_free(c->answer);
 	mem_free(c->met);
 	mem_free(c);
 }

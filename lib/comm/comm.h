@@ -9,8 +9,8 @@
  * same with vectors in the memory of devices.
  *
  * Calls are collective, except comm_send and comm_receive: every rank makes the same calls in the same order with the same sizes. They fail with
- * ERR_UNAVAILABLE, naming the rank, when a rank has not answered within the time limit; then the communicator is of no more use, and the process
- * should end by comm_abort.
+ * ERR_UNAVAILABLE, naming the rank that holds up the others (comm/rollcall.h), when a rank has not answered within the time limit. From then on
+ * every call fails with the same error, because the other ranks may be at other calls; the process should end by comm_abort.
  *
  * One thread at a time uses a communicator; comm/background.h lends it to another thread. */
 #ifndef DDM_COMM_COMM_H
@@ -39,6 +39,9 @@ void comm_abort(struct comm *c, int code) __attribute__((noreturn));
 int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
 const char *comm_engine_name(const struct comm *c); /* "none" for NULL */
+/* The network interfaces that connect the ranks, as comm_links (comm/links.h) found and comm_name_network told; "none" otherwise. */
+const char *comm_network(const struct comm *c);
+void comm_name_network(struct comm *c, const char *network);
 
 /* ERR_USAGE if a number of ranks is no power of two, which comm_sum needs. */
 int comm_can_sum(int ranks, struct err *e);

@@ -130,13 +130,16 @@ static int join(struct comm_devices *d, struct err *e)
 
 static int make_calls(struct comm_devices *d, struct err *e)
 {
-	for (int i = 0; i < DEVICE_CALLS; i++) {
-		struct device_call *call = &d->call[i];
+	int made = (d->mark = d->own.event_new(d->own.arg)) != NULL;
 
-		if (!(call->begin = d->own.event_new(d->own.arg)) || !(call->end = d->own.event_new(d->own.arg)))
-			return err_set(e, ERR_UNAVAILABLE, "the device makes no events");
+	for (int i = 0; i < DEVICE_CALLS && made; i++) {
+		struct device_call *call = &d->call[i];
+		struct device_wait *wait = &d->wait[i];
+
+		made = (call->begin = d->own.event_new(d->own.arg)) && (call->end = d->own.event_new(d->own.arg)) &&
+		       (wait->from = d->own.event_new(d->own.arg)) && (wait->to = d->own.event_new(d->own.arg));
 	}
-	return 0;
+	return made ? 0 : err_set(e, ERR_UNAVAILABLE, "the device makes no events");
 }
 
 static struct comm_devices *devices_new(struct comm *c, const struct comm_device *mine)
@@ -156,13 +159,14 @@ static struct comm_devices *devices_new(struct comm *c, const struct comm_device
 static void devices_free(struct comm_devices *d)
 {
 	for (int i = 0; i < DEVICE_CALLS; i++) {
-		struct device_call *call = &d->call[i];
+		void *const event[] = {d->call[i].begin, d->call[i].end, d->wait[i].from, d->wait[i].to};
 
-		if (call->begin)
-			d->own.event_free(d->own.arg, call->begin);
-		if (call->end)
-			d->own.event_free(d->own.arg, call->end);
+		for (int k = 0; k < 4; k++)
+			if (event[k])
+				d->own.event_free(d->own.arg, event[k]);
 	}
+	if (d->mark)
+		d->own.event_free(d->own.arg, d->mark);
 	pthread_mutex_destroy(&d->calling);
 	pthread_mutex_destroy(&d->lock);
 	pthread_cond_destroy(&d->changed);

@@ -15,6 +15,11 @@ struct device_call {
 	int complete; /* `end` is submitted */
 };
 
+/* A wait of the device's own work for sums: marks before and behind it. */
+struct device_wait {
+	void *from, *to;
+};
+
 struct comm_devices {
 	struct comm *comm;
 	const struct comm_device_engine *engine;
@@ -24,6 +29,7 @@ struct comm_devices {
 	uint64_t sent;
 	pthread_mutex_t calling;  /* held around calls of the engine */
 	struct device_call *open; /* the call that is being submitted */
+	void *mark;               /* a point of one queue that the other waits for */
 
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t changed;
@@ -33,14 +39,19 @@ struct comm_devices {
 	int abort, aborted; /* the engine's abort was begun, in the thread aborter; has ended */
 	struct device_call call[DEVICE_CALLS];
 	int64_t first, count; /* unfinished calls; that of `first` is in slot first % DEVICE_CALLS */
-	double since;         /* clock when the oldest one's work was seen to have begun; 0: it was not */
+	struct device_wait wait[DEVICE_CALLS];
+	int64_t first_wait, waits; /* those whose seconds were not read yet, in the same way */
+	double seconds, exposed;   /* of the calls and the waits that have ended */
+	double since;              /* clock when the oldest one's work was seen to have begun; 0: it was not */
+	int asked;                 /* the other ranks were asked since then */
 };
 
 /* Begin to watch, in a thread. */
 int device_watch_begin(struct comm_devices *d, struct err *e);
 void device_watch_end(struct comm_devices *d);
 
-/* Around the work of a call: a slot for it, for which it waits if there is none free; and its end. */
+/* Around the work of a call: a slot for it, for which it waits if there is none free; and its end. The call begins after the work of the device that
+ * was submitted before. */
 int device_call_begin(struct comm_devices *d, struct err *e);
 void device_call_end(struct comm_devices *d);
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-enum { COMM_ENGINE_VERSION = 2, COMM_ENGINE_WHY = 200 };
+enum { COMM_ENGINE_VERSION = 3, COMM_ENGINE_WHY = 200, COMM_NOTE = 24 };
 
 /* Functions return 0, or -1 with the reason in why (COMM_ENGINE_WHY bytes). One thread at a time calls them, which need not be the one
  * that called start (comm/background.h). */
@@ -20,6 +20,10 @@ struct comm_engine {
 	int (*done)(char *why);
 	/* Whether something that `peer` sent has arrived and not been received: 1 yes, 0 no, -1 it failed. While no exchange is under way. */
 	int (*arrived)(int peer, char *why);
+	/* A note of COMM_NOTE bytes to `peer`, beside the exchanges. Does not wait; a note is dropped while an earlier one is still under way. */
+	int (*tell)(int peer, const void *note, char *why);
+	/* Take a note that has arrived, and from whom: 1, 0 if there is none, -1 it failed. */
+	int (*heard)(int *peer, void *note, char *why);
 	/* Leave the other ranks, once all of them are ready to. */
 	void (*stop)(void);
 	/* End all ranks at once, this process with `code`. Does not return. */

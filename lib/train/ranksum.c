@@ -3,7 +3,7 @@
 
 int rank_sum_init(struct rank_sum *s, struct device *d, struct comm *comm, int64_t scratch, struct err *e)
 {
-	*s = (struct rank_sum){.device = d, .comm = comm};
+	*s = (struct rank_sum){.device = d, .stream = d->streams - 1, .comm = comm};
 	if (!comm || !d->queue)
 		return 0;
 	s->scratch = d->alloc(d, (size_t)scratch * sizeof *s->scratch, "gradients of another rank", e);
@@ -25,7 +25,12 @@ void rank_sum_release(struct rank_sum *s)
 	*s = (struct rank_sum){0};
 }
 
-/* What lib/comm asks of the device: work on stream 0. */
+/* What lib/comm asks of the device: work on stream 0, and sums on a stream that nothing else uses. */
+
+static int stream_of(const struct rank_sum *s, enum comm_queue queue)
+{
+	return queue == COMM_SUMS ? s->stream : 0;
+}
 
 static void device_add(void *arg, float *x, const float *y, int64_t n)
 {
@@ -33,14 +38,14 @@ static void device_add(void *arg, float *x, const float *y, int64_t n)
 	struct array sum = array_vector(DT_F32, x, n);
 	struct op_call c = {.nin = 2, .nout = 1, .in = {sum, array_vector(DT_F32, (void *)(uintptr_t)y, n)}, .out = {sum}, .attr = {.add = {1, 1}}};
 
-	device_run(s->device, OP_ADD, &c, NULL);
+	device_run_on(s->device, s->stream, OP_ADD, &c, NULL);
 }
 
 static void *event_new(void *arg)
 {
 	const struct rank_sum *s = arg;
 
-	return s->device->event_new(s->device);
+	return s->device->timer_new(s->device);
 }
 
 static void event_free(void *arg, void *event)
@@ -50,11 +55,18 @@ static void event_free(void *arg, void *event)
 	s->device->event_free(s->device, event);
 }
 
-static void event_record(void *arg, void *event)
+static void event_record(void *arg, void *event, enum comm_queue queue)
 {
 	const struct rank_sum *s = arg;
 
-	s->device->event_record(s->device, event, 0);
+	s->device->timer_record(s->device, event, stream_of(s, queue));
+}
+
+static void event_follow(void *arg, void *event, enum comm_queue queue)
+{
+	const struct rank_sum *s = arg;
+
+	s->device->event_follow(s->device, event, stream_of(s, queue));
 }
 
 static void event_wait(void *arg, void *event)
@@ -69,6 +81,13 @@ static int event_reached(void *arg, void *event)
 	const struct rank_sum *s = arg;
 
 	return s->device->event_reached(s->device, event);
+}
+
+static double event_seconds(void *arg, void *from, void *to)
+{
+	const struct rank_sum *s = arg;
+
+	return s->device->timer_seconds(s->device, from, to);
 }
 
 static void stuck(void *arg, const char *why)
@@ -87,8 +106,10 @@ int rank_sum_join(struct rank_sum *s, enum sum_place where, const char *engine_p
 	                           .event_new = event_new,
 	                           .event_free = event_free,
 	                           .event_record = event_record,
+	                           .event_follow = event_follow,
 	                           .event_wait = event_wait,
 	                           .event_reached = event_reached,
+	                           .event_seconds = event_seconds,
 	                           .stuck = stuck};
 	int rc;
 
@@ -99,7 +120,7 @@ int rank_sum_join(struct rank_sum *s, enum sum_place where, const char *engine_p
 	s->arg = arg;
 	mine.place = d->place;
 	if (d->queue)
-		mine.queue = d->queue(d, 0);
+		mine.queue = d->queue(d, s->stream);
 	else
 		mine.refusal = where == SUM_ON_DEVICE ? "it computes on no GPU" : "";
 	if (where == SUM_ON_HOST)
@@ -141,6 +162,11 @@ int rank_sum_gather(struct rank_sum *s, float *all, int64_t each, struct err *e)
 	return comm_devices_gather(s->devices, all, each, e);
 }
 
+void rank_sum_await(struct rank_sum *s)
+{
+	comm_devices_await(s->devices);
+}
+
 int rank_sum_error(struct rank_sum *s, struct err *e)
 {
 	return comm_devices_error(s->devices, e);
@@ -154,4 +180,14 @@ const char *rank_sum_text(const struct rank_sum *s)
 uint64_t rank_sum_sent(const struct rank_sum *s)
 {
 	return comm_devices_sent(s->devices);
+}
+
+double rank_sum_seconds(const struct rank_sum *s)
+{
+	return comm_devices_seconds(s->devices);
+}
+
+double rank_sum_exposed_seconds(const struct rank_sum *s)
+{
+	return comm_devices_exposed_seconds(s->devices);
 }

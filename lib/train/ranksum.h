@@ -9,6 +9,7 @@
 
 struct rank_sum {
 	struct device *device;
+	int stream;                   /* of the device, for sums alone */
 	struct comm *comm;            /* NULL: one rank, and nothing is summed */
 	struct comm_devices *devices; /* NULL: sums are made on the host */
 	float *scratch;               /* on the device, if it can be joined */
@@ -27,17 +28,23 @@ int rank_sum_join(struct rank_sum *s, enum sum_place where, const char *engine_p
 void rank_sum_leave(struct rank_sum *s, int together);
 void rank_sum_release(struct rank_sum *s);
 
-/* Of devices that are joined, submitted to stream 0: comm_sum, comm_sum_shares, comm_gather_shares; and all + r * each becomes the `each` numbers of
- * rank r, the caller's being at their place. ERR_UNAVAILABLE if a rank is lost. */
+/* Of devices that are joined: comm_sum, comm_sum_shares, comm_gather_shares; and all + r * each becomes the `each` numbers of rank r, the caller's
+ * being at their place. They begin after what was submitted to stream 0 before, and run beside what is submitted later: rank_sum_await comes before
+ * work on stream 0 that reads what they leave or writes what they read. ERR_UNAVAILABLE if a rank is lost. */
 int rank_sum_add(struct rank_sum *s, float *x, int64_t n, struct err *e);
 int rank_sum_shares(struct rank_sum *s, float *x, const int64_t *cut, struct err *e);
 int rank_sum_gather_shares(struct rank_sum *s, float *x, const int64_t *cut, struct err *e);
 int rank_sum_gather(struct rank_sum *s, float *all, int64_t each, struct err *e);
+/* What is submitted to stream 0 from here on begins after the sums that were submitted before. */
+void rank_sum_await(struct rank_sum *s);
 
 /* 0, or -1 if another rank is lost, so that what sums have left in the device's memory is void. Does not wait. */
 int rank_sum_error(struct rank_sum *s, struct err *e);
 
 const char *rank_sum_text(const struct rank_sum *s); /* as comm_devices_text; "host": on the host */
 uint64_t rank_sum_sent(const struct rank_sum *s);    /* bytes that this rank sent from its GPU */
+/* As comm_devices_seconds and comm_devices_exposed_seconds. */
+double rank_sum_seconds(const struct rank_sum *s);
+double rank_sum_exposed_seconds(const struct rank_sum *s);
 
 #endif

@@ -147,6 +147,15 @@ static void put_sum(struct rank_update *r, int k)
 	comm_background_put(r->background, sum_bucket, &r->job[k]);
 }
 
+/* Beside the backward pass. What fails is kept, and rank_update_end_sums says it. */
+static void sum_on_device(struct rank_update *r, const struct bucket *b)
+{
+	if (r->shares->whole_gradient)
+		rank_sum_add(&r->sum, r->grads + b->lo, b->hi - b->lo, NULL);
+	else
+		rank_sum_shares(&r->sum, r->grads, b->cut, NULL);
+}
+
 /* A device with its own memory still has to compute the bucket and to copy it: rank_update_end_sums waits for that, while the sums of earlier buckets
  * run. */
 void rank_update_begin_sum(struct rank_update *r, int k)
@@ -155,8 +164,10 @@ void rank_update_begin_sum(struct rank_update *r, int k)
 	const struct bucket *b = &r->buckets.v[k];
 	int out = d->streams - 1;
 
-	if (r->sum.devices)
+	if (r->sum.devices) {
+		sum_on_device(r, b);
 		return;
+	}
 	if (d->host) {
 		put_sum(r, k);
 		return;
@@ -192,20 +203,14 @@ static int gather_on_devices(struct rank_update *r, float *x, struct err *e)
 	return 0;
 }
 
-/* On the devices, behind the backward pass. */
-static int sum_on_devices(struct rank_update *r, int whole, struct err *e)
+/* On the devices, which may still be in the backward pass. */
+static int end_on_devices(struct rank_update *r, int whole, struct err *e)
 {
-	const struct shares *s = r->shares;
-
-	if (rank_sum_gather(&r->sum, r->losses, r->parts * r->samples, e))
+	if (rank_sum_error(&r->sum, e) || rank_sum_gather(&r->sum, r->losses, r->parts * r->samples, e) ||
+	    (whole && !r->shares->whole_gradient && gather_on_devices(r, r->grads, e)))
 		return -1;
-	for (int k = 0; k < r->buckets.n; k++) {
-		const struct bucket *b = &r->buckets.v[k];
-
-		if (s->whole_gradient ? rank_sum_add(&r->sum, r->grads + b->lo, b->hi - b->lo, e) : rank_sum_shares(&r->sum, r->grads, b->cut, e))
-			return -1;
-	}
-	return whole && !s->whole_gradient ? gather_on_devices(r, r->grads, e) : 0;
+	rank_sum_await(&r->sum);
+	return 0;
 }
 
 int rank_update_end_sums(struct rank_update *r, int whole, struct err *e)
@@ -214,7 +219,7 @@ int rank_update_end_sums(struct rank_update *r, int whole, struct err *e)
 	int64_t mine = r->parts * r->samples, batch = comm_size(r->comm) * mine;
 
 	if (r->sum.devices)
-		return sum_on_devices(r, whole, e);
+		return end_on_devices(r, whole, e);
 	for (int k = 0; k < r->copying; k++) {
 		d->event_passed(d, r->event[k][1], 1);
 		put_sum(r, k);
@@ -247,8 +252,12 @@ static int gather_partial(struct rank_update *r, struct err *e)
 	int64_t mine = comm_rank(r->comm) * r->most_chunks, all = comm_size(r->comm) * r->most_chunks;
 	size_t each = (size_t)r->most_chunks * sizeof *r->gathered;
 
-	if (r->sum.devices) /* bytes pass unchanged, so a double may pass as two floats */
-		return rank_sum_gather(&r->sum, (float *)r->gathered, r->most_chunks * (int64_t)(sizeof(double) / sizeof(float)), e);
+	if (r->sum.devices) { /* bytes pass unchanged, so a double may pass as two floats */
+		if (rank_sum_gather(&r->sum, (float *)r->gathered, r->most_chunks * (int64_t)(sizeof(double) / sizeof(float)), e))
+			return -1;
+		rank_sum_await(&r->sum);
+		return 0;
+	}
 	if (!d->host)
 		device_get(d, r->host_gathered + mine, r->gathered + mine, each);
 	if (comm_gather(r->comm, r->host_gathered, each, e))
@@ -311,8 +320,12 @@ int rank_update_gather(struct rank_update *r, float *values, struct err *e)
 {
 	struct device *d = r->device;
 
-	if (r->sum.devices)
-		return gather_on_devices(r, values, e);
+	if (r->sum.devices) {
+		if (gather_on_devices(r, values, e))
+			return -1;
+		rank_sum_await(&r->sum);
+		return 0;
+	}
 	if (d->host)
 		return shares_gather(r->shares, r->comm, values, e);
 	move_own(r, values, 1);

@@ -236,7 +236,7 @@ static void prune(struct trainer *r, int64_t step)
 
 /* Wait for the checkpoint in the background, if there is one, and take over its result. If it could not be written, the run warns and tries again
  * when the next is due. *saved becomes the step of a complete one. If another process has taken over the folder, the run ends and removes nothing
- * there. */
+ * there. It also ends if another rank is lost, whose share of the state the checkpoint lacks. */
 static int end_background(struct trainer *r, int64_t *saved, struct err *e)
 {
 	struct err why = {0};
@@ -256,6 +256,8 @@ static int end_background(struct trainer *r, int64_t *saved, struct err *e)
 			train_say(r, "step %" PRId64 " of %" PRId64 " is saved", step, r->steps);
 		return 0;
 	}
+	if (comm_is_lost(r->o->comm))
+		return err_set(e, why.code, "%s", why.msg);
 	train_warn(r, why.msg);
 	log_unsaved(r, step, why.msg);
 	return 0;

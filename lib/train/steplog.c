@@ -38,6 +38,7 @@ void log_start(struct trainer *r)
 		json_object_set_new(o, "ranks", json_integer(comm_size(r->o->comm)));
 		json_object_set_new(o, "engine", json_string(comm_engine_name(r->o->comm)));
 		json_object_set_new(o, "sums", json_string(rank_sum_text(&r->update.ranks.sum)));
+		json_object_set_new(o, "network", json_string(comm_network(r->o->comm)));
 	}
 	json_object_set_new(o, "threads", json_integer(pool_threads(r->device->pool)));
 	json_object_set_new(o, "peak_gflops", jsonio_real(r->peak * 1e-9));
@@ -194,13 +195,16 @@ void log_step(struct trainer *r, int64_t step, double val_loss, double val_pictu
 	json_object_set_new(o, "backward_s", jsonio_real(r->backward_s));
 	json_object_set_new(o, "optimizer_s", jsonio_real(r->optimizer_s));
 	if (r->o->comm) {
-		uint64_t sent = comm_sent(r->o->comm) + rank_sum_sent(&r->update.ranks.sum);
+		const struct rank_sum *sum = &r->update.ranks.sum;
+		uint64_t sent = comm_sent(r->o->comm) + rank_sum_sent(sum);
+		double all = comm_seconds(r->o->comm) + rank_sum_seconds(sum);
+		double exposed = comm_exposed_seconds(r->o->comm) + rank_sum_exposed_seconds(sum);
 
-		json_object_set_new(o, "comm_s", jsonio_real(comm_seconds(r->o->comm) - r->comm_s));
-		json_object_set_new(o, "comm_exposed_s", jsonio_real(comm_exposed_seconds(r->o->comm) - r->comm_exposed_s));
+		json_object_set_new(o, "comm_s", jsonio_real(all - r->comm_s));
+		json_object_set_new(o, "comm_exposed_s", jsonio_real(exposed - r->comm_exposed_s));
 		json_object_set_new(o, "comm_bytes", json_integer((json_int_t)(sent - r->comm_bytes)));
-		r->comm_s = comm_seconds(r->o->comm);
-		r->comm_exposed_s = comm_exposed_seconds(r->o->comm);
+		r->comm_s = all;
+		r->comm_exposed_s = exposed;
 		r->comm_bytes = sent;
 		log_ranks(r, o);
 	}

@@ -55,6 +55,9 @@ run="ddm-train -q --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --predict x
 check "one process" $run --steps 20 -o alone s
 check "two hosts" on_hosts $run --steps 20 -o two s
 check_same "the same bytes" alone/$weights two/$weights
+check_grep "the log names the interface of each host" '"network":"ddm1 \(rank 0\), ddm2 \(rank 1\)"' two/train.jsonl
+check "aloud" on_hosts ddm-train --predict x0 --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --cluster all --batch 8 --threads 1 --steps 1 -o aloud s
+check_err "it is said" '2 ranks by MPI, network interfaces: ddm1 \(rank 0\), ddm2 \(rank 1\)'
 if command -v tc >/dev/null && ip netns exec $one tc qdisc replace dev ddm1 root tbf rate 8mbit burst 32kbit latency 50ms 2>/dev/null; then
 	check "a slow link" on_hosts $run --steps 20 -o slow s
 	check_same "the same bytes" alone/$weights slow/$weights

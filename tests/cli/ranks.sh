@@ -28,6 +28,7 @@ check_same "of four" one/train/chain.jsonl four/train/chain.jsonl
 check_grep "has the keys of all eight steps" '"step":8,.*"losses":"[0-9a-f]{64}"' four/train/chain.jsonl
 check "the logs have the same losses, norms and validation" sh -c '[ -n "$1" ] && [ "$1" = "$2" ]' - "$(losses one)" "$(losses four)"
 check_grep "the log names the ranks and the engine" '"event":"start".*"ranks":4,"engine":"MPI"' four/train.jsonl
+check_grep "and that they need no network on one computer" '"network":"(none|lo)"' four/train.jsonl
 check_grep "and what they sent" '"comm_bytes":[1-9]' four/train.jsonl
 check_grep "how long each rank worked" '"rank_busy_s":\[[0-9.e-]*,[0-9.e-]*\]' two/train.jsonl
 check_grep "and by how much its clock is off" '"rank_clock_s":\[0.0,[0-9.e-]*\],"rank_clock_within_s":\[0.0,[0-9.e-]*\]' two/train.jsonl
@@ -113,6 +114,23 @@ rc=$?
 tap_result $? "a rank that stands still ends the training with 69"
 check "rank 0 names it" grep -q 'ddm-train: rank 0: rank 1 has not answered for 2 s (--comm-timeout)' err
 kill -KILL $victim 2>/dev/null
+# Whichever of four ranks stands still, the others name that one, also those that wait for a rank which waits for it.
+for frozen in 0 2; do
+	$mpi -n 4 $slow --comm-timeout 4 -o "frozen$frozen" s 2>err &
+	pid=$!
+	until_true grep -qs '"step":8,' "frozen$frozen/train.jsonl"
+	victim=$(rank_process $frozen "^ddm-train .*-o frozen$frozen s")
+	began=$(date +%s)
+	kill -STOP $victim
+	wait $pid
+	rc=$?
+	[ $rc -eq 69 ]
+	tap_result $? "rank $frozen of four stands still: 69"
+	check_true "in time" "$(date +%s) - $began < 15"
+	check_grep "the others name it" "ddm-train: rank [0-3]: rank $frozen has not answered for 4 s .--comm-timeout." err
+	check "and none names another" sh -c "! grep 'has not answered' err | grep -v 'rank $frozen has not answered'"
+	kill -KILL $victim 2>/dev/null
+done
 
 # Refusals
 $mpi -n 1 $run --steps 4 --accumulate 2 -o mixed s : -n 1 $run --steps 4 --accumulate 2 --lr 5e-3 -o mixed s 2>err

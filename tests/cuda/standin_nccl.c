@@ -43,7 +43,7 @@ struct message {
 };
 
 static struct message group[2 * MOST];
-static int depth, queued;
+static int depth, queued, calling; /* calling: within run_group */
 static int64_t groups;
 
 static long setting(const char *name)
@@ -179,13 +179,26 @@ static int take_message(const struct message *m)
 	return 1;
 }
 
-/* On the stream. After an abort the memory holds something else. */
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* On the stream. After an abort the memory holds something else; also when the other rank is found dead within a call of the host, who learns it
+ * then. Not at once, because the time limit of a rank that waits for this one may have run out a moment earlier. */
 static void run_receive(void *body)
 {
+	enum { LEARN = 2 /* seconds */ };
 	const struct message *m = body;
+	double dead = 0;
 
 	for (int64_t i = 0; !take_message(m); i++) {
-		if (m->comm->aborted) {
+		if (m->comm->error && !(dead > 0))
+			dead = seconds();
+		if (m->comm->aborted || (calling && dead > 0 && seconds() - dead > LEARN)) {
 			memset(m->in, 0x3f, m->bytes);
 			return;
 		}
@@ -196,14 +209,11 @@ static void run_receive(void *body)
 }
 
 /* What is on the stream before the group is finished first, so that what is sent is computed. */
-static ncclResult_t run_group(void)
+static ncclResult_t submit_group(int n)
 {
-	int n = queued, mute;
 	int64_t number = ++groups, from;
+	int mute;
 
-	queued = 0;
-	if (!n)
-		return ncclSuccess;
 	if (number == setting("STANDIN_NCCL_FAIL"))
 		group[0].comm->error = ncclRemoteError;
 	from = setting("STANDIN_NCCL_MUTE");
@@ -223,8 +233,22 @@ static ncclResult_t run_group(void)
 			if (fake_cuda_work(m->stream, run_receive, m))
 				return ncclUnhandledCudaError;
 		}
+	if (group[0].comm->error)
+		return (ncclResult_t)group[0].comm->error;
 	group[0].comm->slow = (int)setting("STANDIN_NCCL_SLOW");
 	return group[0].comm->slow ? ncclInProgress : ncclSuccess;
+}
+
+static ncclResult_t run_group(void)
+{
+	int n = queued;
+	ncclResult_t rc;
+
+	queued = 0;
+	calling = 1;
+	rc = n ? submit_group(n) : ncclSuccess;
+	calling = 0;
+	return rc;
 }
 
 ncclResult_t ncclGroupStart(void)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,11 @@
 #include "comm/deviceengine.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "tests/op/fakecuda.h"
 #include "tests/unit/socketranks.h"
 #include "train/ranksum.h"
+
+#pragma weak fake_cuda /* there is none in a build for GPUs */
 
 enum { SKIPPED = 77, N = 1000, CALLS = 200 };
 
@@ -125,6 +129,7 @@ static int sum_parts(struct rank *r)
 	draw(r);
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++)
 		WANT(!rank_sum_add(&r->sum, r->x + part[i].at, part[i].n, &r->e));
+	rank_sum_await(&r->sum);
 	fetch(r);
 	WANT(!rank_sum_error(&r->sum, &r->e));
 	for (int64_t i = 0; i < N; i++) {
@@ -144,6 +149,7 @@ static int gather_numbers(struct rank *r)
 
 	draw(r);
 	WANT(!rank_sum_gather(&r->sum, r->x, each, &r->e));
+	rank_sum_await(&r->sum);
 	fetch(r);
 	for (int64_t i = 0; i < each * ranks; i++) {
 		float want = number((int)(i / each), i);
@@ -164,10 +170,12 @@ static int sum_often(struct rank *r)
 		WANT(!rank_sum_add(&r->sum, r->x, 1, &r->e));
 		want = want * ranks > 1e30 ? INFINITY : want * ranks;
 		if (isinf(want)) {
+			rank_sum_await(&r->sum);
 			device_put(r->d, r->x, &one, sizeof one);
 			want = 1;
 		}
 	}
+	rank_sum_await(&r->sum);
 	fetch(r);
 	WANT(r->host[0] == (float)want);
 	return 0;
@@ -237,6 +245,69 @@ static int with_itself(struct comm *c)
 	return finish(r, c);
 }
 
+/* The streams of a stand-in that run ahead: none, that of the work, that of the sums, all; and random ones. */
+static const struct {
+	unsigned eager, odd;
+} ways[] = {{0, 0}, {1, 0}, {1u << 4, 0}, {0x1f, 0}, {0, 2}};
+enum { WAYS = sizeof ways / sizeof *ways, SUMS_FIRST = 2 };
+
+/* Sums beside other work: of the lower half of x, while the upper half is written; then both are read, and written again. */
+static int sum_beside(struct rank *r, float *y)
+{
+	const size_t half = N / 2 * sizeof *y;
+	float *upper = r->x + N / 2;
+
+	draw(r);
+	WANT(!rank_sum_add(&r->sum, r->x, 300, &r->e) && !rank_sum_add(&r->sum, r->x + 300, N / 2 - 300, &r->e));
+	r->d->fill(r->d, 0, upper, 0, half);
+	device_put(r->d, upper, r->host, half);
+	rank_sum_await(&r->sum);
+	device_copy(r->d, y, r->x, sizeof r->host);
+	r->d->fill(r->d, 0, r->x, 0x55, sizeof r->host);
+	device_get(r->d, r->host, y, sizeof r->host);
+	WANT(!rank_sum_error(&r->sum, &r->e));
+	for (int64_t i = 0; i < N; i++) {
+		float want = i < N / 2 ? tree(0, ranks, i) : number(me, i - N / 2);
+
+		WANT(!memcmp(&r->host[i], &want, sizeof want));
+	}
+	return 0;
+}
+
+/* The same with every order of the streams. Sums that are done before the work waits for them are not exposed. */
+static int beside_work(struct comm *c)
+{
+	struct rank rank, *r = &rank;
+	int status = open_rank(r, c, "cuda", 0);
+	float *y;
+
+	if (status)
+		return status;
+	if ((status = join_by(r, SUM_ON_DEVICE, NULL)) && cannot(r))
+		return skip_because(r->e.msg);
+	WANT(!status && (y = r->d->alloc(r->d, sizeof r->host, "a copy", &r->e)));
+	for (int w = 0; w < WAYS && !status; w++) {
+		double all = rank_sum_seconds(&r->sum), exposed = rank_sum_exposed_seconds(&r->sum);
+
+		if (&fake_cuda) {
+			fake_cuda.eager = ways[w].eager;
+			fake_cuda.odd = ways[w].odd;
+		}
+		status = sum_beside(r, y);
+		all = rank_sum_seconds(&r->sum) - all;
+		exposed = rank_sum_exposed_seconds(&r->sum) - exposed;
+		WANT(all > 0 && exposed > 0);
+		WANT(!&fake_cuda || w != SUMS_FIRST || exposed < all);
+	}
+	if (&fake_cuda)
+		fake_cuda.eager = fake_cuda.odd = 0;
+	if (!status) {
+		r->d->release(r->d, y);
+		status = finish(r, c);
+	}
+	return status;
+}
+
 static int slowly(struct comm *c)
 {
 	setenv("STANDIN_NCCL_SLOW", "3", 1);
@@ -268,6 +339,7 @@ static int dies(struct comm *c)
 		_exit(9);
 	}
 	rank_sum_add(&r->sum, r->x, N, &r->e);
+	rank_sum_await(&r->sum);
 	r->e = (struct err){0};
 	fetch(r); /* comes back although nothing will ever be received */
 	WANT(rank_sum_error(&r->sum, &r->e) && r->e.code == ERR_UNAVAILABLE &&
@@ -289,11 +361,63 @@ static int stands_still(struct comm *c)
 		return status;
 	WANT(!rank_sum_add(&r->sum, r->x, N, &r->e));
 	rank_sum_add(&r->sum, r->x, N, &r->e);
+	rank_sum_await(&r->sum);
 	r->e = (struct err){0};
 	fetch(r);
-	WANT(rank_sum_error(&r->sum, &r->e) && strstr(r->e.msg, "has not ended for 1.5 s (--comm-timeout)"));
+	WANT(rank_sum_error(&r->sum, &r->e) &&
+	     strstr(r->e.msg, "has not ended for 1.5 s (--comm-timeout): rank 1 is past it, and what its GPU sent"));
 	rank_sum_leave(&r->sum, 0);
 	return 0;
+}
+
+/* Stop this process. A child lets it go on. */
+static void freeze(unsigned seconds)
+{
+	if (!fork()) {
+		sleep(seconds);
+		kill(getppid(), SIGCONT);
+		_exit(0);
+	}
+	raise(SIGSTOP);
+}
+
+/* Rank 2 of four does not come to the second sum. It lives, and its thread answers; or, with `frozen`, nothing of it does. */
+static int stays_away(struct comm *c, int frozen)
+{
+	struct rank rank, *r = &rank;
+	int status;
+
+	if ((status = open_joined(r, c)))
+		return status;
+	WANT(!rank_sum_add(&r->sum, r->x, N, &r->e));
+	rank_sum_await(&r->sum);
+	fetch(r);
+	if (me == 2) {
+		if (frozen)
+			freeze(5);
+		else
+			sleep(4);
+		return 7;
+	}
+	rank_sum_add(&r->sum, r->x, N, &r->e);
+	rank_sum_await(&r->sum);
+	r->e = (struct err){0};
+	fetch(r);
+	WANT(rank_sum_error(&r->sum, &r->e) && strstr(r->e.msg, "for 1.5 s (--comm-timeout): rank 2 "));
+	WANT(strstr(r->e.msg, frozen ? "rank 2 does not answer" : "rank 2 has not come to it"));
+	sleep(1); /* until the others have said so too */
+	rank_sum_leave(&r->sum, 0);
+	return 0;
+}
+
+static int does_not_come(struct comm *c)
+{
+	return stays_away(c, 0);
+}
+
+static int is_frozen(struct comm *c)
+{
+	return stays_away(c, 1);
 }
 
 /* The same, and the library's abort does not return: the process says so and ends. */
@@ -374,8 +498,8 @@ static int no_engine(struct comm *c)
 	              : falls_back(r, c, me ? "none/nccl-engine.so" : NULL, "rank 1: this build has no engine for sums on devices: none/nccl");
 }
 
-/* Run fn on n ranks; they must end with these statuses, or all be skipped. */
-static void end_with(int n, double timeout, int (*fn)(struct comm *c), int first, int others)
+/* Run fn on n ranks; they must end with these statuses, that of one rank and of the others, or all be skipped. */
+static void end_with_one(int n, double timeout, int (*fn)(struct comm *c), int one, int its, int others)
 {
 	int status[MOST], skipped = 0;
 
@@ -387,7 +511,12 @@ static void end_with(int n, double timeout, int (*fn)(struct comm *c), int first
 		skip();
 	}
 	for (int r = 0; r < n; r++)
-		assert_int_equal(status[r], r ? others : first);
+		assert_int_equal(status[r], r == one ? its : others);
+}
+
+static void end_with(int n, double timeout, int (*fn)(struct comm *c), int first, int others)
+{
+	end_with_one(n, timeout, fn, 0, first, others);
 }
 
 static void one_rank(void **state)
@@ -414,6 +543,13 @@ static void four_ranks(void **state)
 	end_with(4, 60, on_devices, 0, 0);
 }
 
+static void beside_other_work(void **state)
+{
+	(void)state;
+	end_with(2, 60, beside_work, 0, 0);
+	end_with(4, 60, beside_work, 0, 0);
+}
+
 static void through_the_host(void **state)
 {
 	(void)state;
@@ -436,6 +572,18 @@ static void a_rank_stands_still(void **state)
 {
 	(void)state;
 	end_with(2, 1.5, stands_still, 0, 0);
+}
+
+static void a_rank_does_not_come(void **state)
+{
+	(void)state;
+	end_with_one(4, 1.5, does_not_come, 2, 7, 0);
+}
+
+static void a_rank_is_frozen(void **state)
+{
+	(void)state;
+	end_with_one(4, 1.5, is_frozen, 2, 7, 0);
 }
 
 static void an_abort_hangs(void **state)
@@ -487,10 +635,13 @@ int main(void)
 	                                   cmocka_unit_test(one_rank_with_itself),
 	                                   cmocka_unit_test(two_ranks),
 	                                   cmocka_unit_test(four_ranks),
+	                                   cmocka_unit_test(beside_other_work),
 	                                   cmocka_unit_test(through_the_host),
 	                                   cmocka_unit_test(calls_that_take_time),
 	                                   cmocka_unit_test(a_rank_dies),
 	                                   cmocka_unit_test(a_rank_stands_still),
+	                                   cmocka_unit_test(a_rank_does_not_come),
+	                                   cmocka_unit_test(a_rank_is_frozen),
 	                                   cmocka_unit_test(an_abort_hangs),
 	                                   cmocka_unit_test(the_connection_breaks),
 	                                   cmocka_unit_test(ranks_that_do_not_meet),

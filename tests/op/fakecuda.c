@@ -128,8 +128,10 @@ static void run_graph(cudaGraphExec_t g)
 static void run_task(const struct task *t)
 {
 	now++;
-	if (t->kind == RECORD)
-		t->mark->done = 1;
+	if (t->kind == RECORD) {
+		t->mark->time = lost() ? t->mark->time : now;
+		t->mark->done = 1; /* other threads may then read the time */
+	}
 	if (lost())
 		return;
 	switch (t->kind) {
@@ -140,15 +142,13 @@ static void run_task(const struct task *t)
 		must_hold(t->dst, t->bytes, 0, "memory is filled that was released");
 		memset(t->dst, t->byte, t->bytes);
 		break;
-	case RECORD:
-		t->mark->time = now;
-		break;
 	case KERNEL:
 		t->run(t->body);
 		break;
 	case GRAPH:
 		run_graph(t->graph);
 		break;
+	case RECORD:
 	case WAIT:
 		break;
 	}
@@ -648,6 +648,8 @@ cudaError_t cudaSetDevice(int index)
 
 	cudaGetDeviceCount(&n);
 	owner = pthread_self();
+	if (fake_cuda.opened)
+		fake_cuda.opened(index);
 	return index >= n ? fails(cudaErrorInvalidValue) : cudaSuccess;
 }
 

@@ -143,7 +143,8 @@ struct fake_cuda {
 	size_t total;    /* bytes of device memory */
 	int64_t lost_at; /* not 0: every call from that submission on fails */
 	int64_t submitted, captures, launches;
-	int alive; /* allocations, streams, events and graphs that exist */
+	int alive;                 /* allocations, streams, events and graphs that exist */
+	void (*opened)(int index); /* called with the device that is chosen; NULL: not */
 };
 
 extern struct fake_cuda fake_cuda;

@@ -14,7 +14,7 @@
 enum { MOST = 8 };
 
 /* The engine of this test: rank `me` of `ranks`, with a socket to each other rank. */
-static int me, ranks, to[MOST];
+static int me, ranks, to[MOST], notes[MOST]; /* notes: sockets for those, which may be lost */
 
 static struct {
 	int peer;
@@ -73,6 +73,21 @@ static int arrived(int peer, char *why)
 	return -1;
 }
 
+static int tell(int peer, const void *note, char *why)
+{
+	(void)why;
+	return send(notes[peer], note, COMM_NOTE, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
+}
+
+static int heard(int *peer, void *note, char *why)
+{
+	(void)why;
+	for (*peer = 0; *peer < ranks; ++*peer)
+		if (*peer != me && recv(notes[*peer], note, COMM_NOTE, MSG_DONTWAIT) == COMM_NOTE)
+			return 1;
+	return 0;
+}
+
 static void stop(void)
 {
 }
@@ -82,19 +97,29 @@ __attribute__((noreturn)) static void end(int code)
 	_exit(code);
 }
 
-static const struct comm_engine sockets = {
-    .version = COMM_ENGINE_VERSION, .name = "sockets", .start = start, .begin = begin, .done = done, .arrived = arrived, .stop = stop, .end = end};
+static const struct comm_engine sockets = {.version = COMM_ENGINE_VERSION,
+                                           .name = "sockets",
+                                           .start = start,
+                                           .begin = begin,
+                                           .done = done,
+                                           .arrived = arrived,
+                                           .tell = tell,
+                                           .heard = heard,
+                                           .stop = stop,
+                                           .end = end};
 
 /* Run fn on n ranks, each a process; statuses in status[n]. */
 static void on_ranks(int n, double timeout, int (*fn)(struct comm *c), int *status)
 {
-	int pair[MOST][MOST][2];
+	int pair[MOST][MOST][2], note[MOST][MOST][2];
 	pid_t pid[MOST];
 
 	ranks = n;
 	for (int a = 0; a < n; a++)
 		for (int b = a + 1; b < n; b++)
-			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair[a][b]), 0);
+			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair[a][b]) ||
+			                     socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, note[a][b]),
+			                 0);
 	for (int r = 0; r < n; r++) {
 		pid[r] = fork();
 		assert_true(pid[r] >= 0);
@@ -106,23 +131,24 @@ static void on_ranks(int n, double timeout, int (*fn)(struct comm *c), int *stat
 			for (int a = 0; a < n; a++)
 				for (int b = a + 1; b < n; b++) {
 					if (a == r)
-						to[b] = pair[a][b][0];
+						to[b] = pair[a][b][0], notes[b] = note[a][b][0];
 					else
-						close(pair[a][b][0]);
+						close(pair[a][b][0]), close(note[a][b][0]);
 					if (b == r)
-						to[a] = pair[a][b][1];
+						to[a] = pair[a][b][1], notes[a] = note[a][b][1];
 					else
-						close(pair[a][b][1]);
+						close(pair[a][b][1]), close(note[a][b][1]);
 				}
 			c = comm_open_engine(&sockets, timeout, &e);
 			_exit(c ? fn(c) : e.code);
 		}
 	}
 	for (int a = 0; a < n; a++)
-		for (int b = a + 1; b < n; b++) {
-			close(pair[a][b][0]);
-			close(pair[a][b][1]);
-		}
+		for (int b = a + 1; b < n; b++)
+			for (int k = 0; k < 2; k++) {
+				close(pair[a][b][k]);
+				close(note[a][b][k]);
+			}
 	for (int r = 0; r < n; r++) {
 		int s;
 

@@ -10,6 +10,7 @@
 
 #include "comm/background.h"
 #include "comm/comm.h"
+#include "core/clock.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "socketranks.h"
@@ -372,6 +373,82 @@ static void patient_ranks(void **state)
 		assert_int_equal(status[r], 0);
 }
 
+/* Rank 2 stands still. Rank 0 waits for it, rank 1 for rank 0 and rank 3 for rank 1, and all name rank 2. They stay until the others have. Rank 3
+ * comes later, and asks when rank 1 has given up and does not answer any more. */
+static int behind_another(struct comm *c)
+{
+	struct err e = {0};
+	char all[4] = {0};
+	int peer;
+
+	if (comm_rank(c) == 2) {
+		sleep(3);
+		return 5;
+	}
+	if (comm_rank(c) == 3)
+		usleep(500000);
+	if (!comm_gather(c, all, 1, &e) || e.code != ERR_UNAVAILABLE)
+		return 1;
+	peer = comm_waits_for(c);
+	if (strncmp(e.msg, "rank 2 has not answered for 0.8 s (--comm-timeout)", 50) != 0) {
+		fprintf(stderr, "rank %d: %s\n", comm_rank(c), e.msg);
+		return 2;
+	}
+	if (peer != 2 && !strstr(e.msg, peer ? "; this rank waits for rank 1" : "; this rank waits for rank 0"))
+		return 3;
+	sleep(2);
+	return 4 + peer;
+}
+
+static void a_rank_behind_others_is_named(void **state)
+{
+	static const int want[] = {6, 4, 5, 5};
+	int status[MOST];
+
+	(void)state;
+	on_ranks(4, .8, behind_another, status);
+	for (int r = 0; r < 4; r++)
+		assert_int_equal(status[r], want[r]);
+}
+
+/* Rank 0 waits in vain for rank 2. Rank 1 has sent it the number of another call meanwhile, which a later call of rank 0 must not take for its
+ * own. */
+static int after_a_failure(struct comm *c)
+{
+	struct err first = {0}, e = {0};
+	char of_another_call[64] = {0}, all[3] = {0};
+	double since;
+
+	if (comm_rank(c) == 2) {
+		sleep(1);
+		return 1;
+	}
+	if (comm_rank(c) == 1) {
+		comm_send(c, 0, of_another_call, sizeof of_another_call, &e);
+		sleep(1);
+		return 2;
+	}
+	if (!comm_receive(c, 2, all, sizeof all, &first) || !comm_is_lost(c))
+		return 3;
+	since = clock_seconds();
+	if (!comm_gather(c, all, 1, &e) || e.code != first.code || strcmp(e.msg, first.msg) != 0)
+		return 4;
+	if (comm_receive(c, 1, all, sizeof all, NULL) != -1 || comm_send(c, 1, all, sizeof all, NULL) != -1 || clock_seconds() - since > .2)
+		return 5;
+	return 0;
+}
+
+static void no_call_after_a_failure(void **state)
+{
+	int status[MOST];
+
+	(void)state;
+	on_ranks(3, .4, after_a_failure, status);
+	assert_int_equal(status[0], 0);
+	assert_int_equal(status[1], 2);
+	assert_int_equal(status[2], 1);
+}
+
 static void alone(void **state)
 {
 	struct err e = {0};
@@ -396,6 +473,8 @@ int main(void)
 	                                   cmocka_unit_test(a_rank_is_lost),
 	                                   cmocka_unit_test(sums_of_three_are_refused),
 	                                   cmocka_unit_test(patient_ranks),
+	                                   cmocka_unit_test(a_rank_behind_others_is_named),
+	                                   cmocka_unit_test(no_call_after_a_failure),
 	                                   cmocka_unit_test(alone)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,11 @@
 /* ATTENTION and its gradient on the CPU. Each (sample, head) is processed in blocks of queries, so that a block of scores stays in cache. A block
  * holds the scores of its queries against all keys, so the softmax needs no rescaling. The backward pass recomputes the weights from
- * the stored log of the denominator (Dao et al., "FlashAttention", 2022, section B.2). */
+ * the stored log of the denominator (Dao et al., "FlashAttention", 2022, section B.2). Heads of few tokens have kernels of their own
+ * (kernels/attentionshort.c). */
 #include <assert.h>
 
 #include "kernels/attentionhead.h"
+#include "kernels/attentionshort.h"
 #include "kernels/attention_bf16.h"
 #include "kernels/gemm.h"
 #include "kernels/walk.h"
@@ -48,6 +50,19 @@ static void attention_init(struct attention *k, const struct op_call *c, const s
 	k->s = key->shape[TOKEN];
 	k->block = block_size(k->t, k->s, most);
 	k->blocks = (k->t + k->block - 1) / k->block;
+}
+
+static int is_short(const struct attention *k)
+{
+	return k->t <= ATTENTION_SHORT && k->s <= ATTENTION_SHORT && !k->bias;
+}
+
+/* The larger of `bytes` and what a short head needs. Whether there is a bias is not known yet when this is asked. */
+static size_t or_short(const struct attention *k, size_t bytes)
+{
+	size_t n = k->t <= ATTENTION_SHORT && k->s <= ATTENTION_SHORT ? REAL_NAME(attention_short_bytes)(k->d) : 0;
+
+	return n > bytes ? n : bytes;
 }
 
 static size_t rounded(int64_t n)
@@ -124,9 +139,19 @@ static void attention_task(void *arg, int64_t task, int worker)
 {
 	const struct attention *k = arg;
 	int64_t last = (task + 1) * k->items_task < k->items ? (task + 1) * k->items_task : k->items;
+	const struct op_call *c = k->c;
+	char *scratch = k->scratch + (size_t)worker * k->stride;
 
+	if (is_short(k))
+		REAL_NAME(attention_short_begin)(scratch, k->d);
 	for (int64_t i = task * k->items_task; i < last; i++)
-		attention_item(k, i, (real *)(k->scratch + (size_t)worker * k->stride));
+		if (is_short(k)) {
+			struct hint next = next_heads(k, i, (const struct array *[]){&c->in[0], &c->in[1], &c->in[2]}, 3);
+
+			REAL_NAME(attention_short)(c, i / k->heads, i % k->heads, scratch, &next);
+		} else {
+			attention_item(k, i, (real *)scratch);
+		}
 }
 
 static void items_run(struct attention *k, int64_t items, void (*fn)(void *, int64_t, int))
@@ -140,7 +165,7 @@ static size_t attention_stride(const struct attention *k)
 {
 	size_t a = product_scratch(k->block, k->s, k->d, GEMM_N, GEMM_T), b = product_scratch(k->block, k->d, k->s, GEMM_N, GEMM_N);
 
-	return (rounded(k->block * k->s) + 2 * rounded(k->block)) * sizeof(real) + (a > b ? a : b);
+	return or_short(k, (rounded(k->block * k->s) + 2 * rounded(k->block)) * sizeof(real) + (a > b ? a : b));
 }
 
 static void attention_run(const struct op_call *c)
@@ -207,6 +232,14 @@ static void grad_block(const struct attention *k, const struct grad_heads *g, co
 	product(g->dk, dp, GEMM_T, q, GEMM_N, n, k->d, m, add, rest);
 }
 
+static struct hint grad_hint(const struct attention *k, int64_t item)
+{
+	const struct op_call *c = k->c;
+
+	return next_heads(k, item, (const struct array *[]){&c->in[0], &c->in[1], &c->in[2], &c->in[3], &c->in[4], &c->out[0], &c->out[1], &c->out[2]},
+	                  8);
+}
+
 static void attention_grad_item(const struct attention *k, int64_t item, real *scratch)
 {
 	const struct op_call *c = k->c;
@@ -214,8 +247,7 @@ static void attention_grad_item(const struct attention *k, int64_t item, real *s
 	struct grad_heads g = grad_heads_of(c, b, h);
 	const struct array *l = &c->in[5];
 	const real *lse = (const real *)l->data + b * l->stride[0] + h * l->stride[1];
-	struct hint next = next_heads(
-	    k, item, (const struct array *[]){&c->in[0], &c->in[1], &c->in[2], &c->in[3], &c->in[4], &c->out[0], &c->out[1], &c->out[2]}, 8);
+	struct hint next = grad_hint(k, item);
 
 	if (k->causal)
 		for (int64_t s = 0; s < k->s; s++) {
@@ -230,9 +262,18 @@ static void attention_grad_task(void *arg, int64_t task, int worker)
 {
 	const struct attention *k = arg;
 	int64_t last = (task + 1) * k->items_task < k->items ? (task + 1) * k->items_task : k->items;
+	char *scratch = k->scratch + (size_t)worker * k->stride;
 
+	if (is_short(k))
+		REAL_NAME(attention_short_begin)(scratch, k->d);
 	for (int64_t i = task * k->items_task; i < last; i++)
-		attention_grad_item(k, i, (real *)(k->scratch + (size_t)worker * k->stride));
+		if (is_short(k)) {
+			struct hint next = grad_hint(k, i);
+
+			REAL_NAME(attention_short_grad)(k->c, i / k->heads, i % k->heads, scratch, &next);
+		} else {
+			attention_grad_item(k, i, (real *)scratch);
+		}
 }
 
 static size_t grad_stride(const struct attention *k)
@@ -243,7 +284,7 @@ static size_t grad_stride(const struct attention *k)
 
 	for (size_t i = 0; i < sizeof need / sizeof *need; i++)
 		most = need[i] > most ? need[i] : most;
-	return 2 * rounded(k->block * k->s) * sizeof(real) + most;
+	return or_short(k, 2 * rounded(k->block * k->s) * sizeof(real) + most);
 }
 
 static void attention_grad_run(const struct op_call *c)

@@ -189,6 +189,8 @@ int main(int argc, char **argv)
 	attention(&b, 64, 64, 4, 32);
 	attention(&b, 64, 64, 6, 32);
 	attention(&b, 8, 256, 6, 64);
+	attention(&b, 3072, 4, 4, 24);
+	attention(&b, 512, 16, 4, 24);
 	rows(&b, 128, 64, 96);
 	rows(&b, 64, 64, 192);
 	rows(&b, 8, 256, 384);

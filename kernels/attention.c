@@ -236,8 +236,8 @@ static struct hint grad_hint(const struct attention *k, int64_t item)
 {
 	const struct op_call *c = k->c;
 
-	return next_heads(k, item, (const struct array *[]){&c->in[0], &c->in[1], &c->in[2], &c->in[3], &c->in[4], &c->out[0], &c->out[1], &c->out[2]},
-	                  8);
+	return next_heads(k, item,
+	                  (const struct array *[]){&c->in[0], &c->in[1], &c->in[2], &c->in[3], &c->in[4], &c->out[0], &c->out[1], &c->out[2]}, 8);
 }
 
 static void attention_grad_item(const struct attention *k, int64_t item, real *scratch)

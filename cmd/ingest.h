@@ -319,6 +319,7 @@ struct result {
 	int n, cap;
 	int unkept; /* 1: the frames did not fit into the budget and were dropped; run the job again alone */
 	struct clip_tally tally;
+	char *note; /* why no sound of the file can be decoded, or NULL */
 	struct err e;
 };
 

@@ -53,6 +53,7 @@ void result_release(struct result *r)
 	for (int i = 0; i < r->n; i++)
 		item_release(&r->v[i]);
 	mem_free(r->v);
+	mem_free(r->note);
 	*r = (struct result){0};
 }
 

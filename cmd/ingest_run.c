@@ -1,4 +1,5 @@
 /* Runs the jobs of ddm-ingest: decodes sources in batches or frame by frame, and writes their samples to the tar in order. */
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #define BATCH 32                         /* jobs, or samples of tars, decoded at a time */
 #define VIDEO_LEAST ((uint64_t)64 << 20) /* bytes that a decoder of frames must have beside one of sound */
 #define STREAM_FRAMES 1000               /* graphs with more frames per instance are written frame by frame (job_stream) */
+#define ROOM ((uint64_t)1 << 30)         /* bytes of samples that wait to be written, without --max-memory */
 
 static int interrupted(void)
 {
@@ -41,6 +43,8 @@ struct sink {
 	char transnet[65]; /* hash of the weights; "" without */
 	struct progress show;
 	int64_t sources_done, sources; /* for progress */
+	int beside;                    /* 1: short videos are decoded side by side */
+	double growth;                 /* bytes of samples that come of a byte of video: a guess, then the most so far */
 };
 
 static int is_full(const struct sink *s)
@@ -132,6 +136,11 @@ static void tally_take(struct sink *s, const struct job *j, const struct clip_ta
 	         (long long)t->longest, (long long)s->work.clip.frames, s->work.fps);
 }
 
+static void say_silent(const struct job *j, const char *why)
+{
+	cmd_warn("no sound: %s: %s", j->path, why);
+}
+
 /* Run a job and write each of its samples as soon as it is made. */
 static int job_stream(struct sink *s, const struct job *j, struct err *e)
 {
@@ -153,16 +162,56 @@ static int job_stream(struct sink *s, const struct job *j, struct err *e)
 	if (w.clips)
 		tally_take(s, j, clipper_tally(w.clips), why.code);
 	if (w.clips && clipper_note(w.clips))
-		cmd_warn("no sound: %s: %s", j->path, clipper_note(w.clips));
+		say_silent(j, clipper_note(w.clips));
 	work_close(&w);
 	if (e->code)
 		return -1;
 	return rc < 0 ? job_failed(s, &why, e) : 0;
 }
 
+/* Bytes that a job's samples may take while they wait to be written; for pictures those of the file, which are read ahead. */
+static uint64_t job_room(const struct sink *s, const struct job *j)
+{
+	return !j->graph && j->kind == MEDIA_VIDEO ? (uint64_t)((double)j->bytes * s->growth) : j->bytes;
+}
+
+static uint64_t room_of(const struct sink *s)
+{
+	return s->budget.files ? s->budget.files : ROOM;
+}
+
 static int job_streams(const struct sink *s, const struct job *j)
 {
-	return j->graph ? s->work.graph_frames > STREAM_FRAMES : j->kind == MEDIA_VIDEO;
+	if (j->graph)
+		return s->work.graph_frames > STREAM_FRAMES;
+	return j->kind == MEDIA_VIDEO && (!s->beside || job_room(s, j) > room_of(s) / (uint64_t)pool_threads(s->pool));
+}
+
+/* Videos are decoded side by side if all of them are wanted, and what runs beside a decoder serves several at once. */
+static int beside(const struct sink *s, const struct job_list *l)
+{
+	const struct clip_options *o = &s->work.clip;
+	uint64_t sound = o->sound.rate ? sound_memory(&o->sound, o->frames, s->work.fps) : 0;
+
+	return l->n > 1 && pool_threads(s->pool) > 1 && !s->r->max && !*s->transnet &&
+	       (!sound || !s->budget.total || sound + VIDEO_LEAST <= budget_process(s->budget.share));
+}
+
+/* Learn how large the samples of videos are. */
+static void growth_learn(struct sink *s, const struct job *jobs, const struct result *results, int n)
+{
+	for (int k = 0; k < n; k++) {
+		uint64_t bytes = 0;
+
+		if (jobs[k].graph || jobs[k].kind != MEDIA_VIDEO || !jobs[k].bytes)
+			continue;
+		for (int i = 0; i < results[k].n; i++)
+			for (int m = 0; m < results[k].v[i].n; m++)
+				bytes += results[k].v[i].m[m].len;
+		if (results[k].unkept)
+			bytes = 2 * job_room(s, &jobs[k]);
+		s->growth = fmax(s->growth, (double)bytes / (double)jobs[k].bytes);
+	}
 }
 
 /* Jobs that run in parallel. Their samples are written after the last has ended. */
@@ -195,6 +244,8 @@ static int result_write(struct sink *s, const struct job *j, struct result *r, s
 			return -1;
 	if (s->work.clip.frames && job_many(j))
 		tally_take(s, j, &r->tally, r->e.code);
+	if (r->note)
+		say_silent(j, r->note);
 	return r->e.code && !is_full(s) ? job_failed(s, &r->e, e) : 0;
 }
 
@@ -235,6 +286,8 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 	struct result results[BATCH];
 	int rc = 0, most = batch_most(&s->work);
 
+	s->beside = beside(s, l);
+	s->growth = 16;
 	for (size_t at = 0; at < l->n && !rc && !is_full(s);) {
 		struct batch b = {l->v + at, results, &s->work, &s->show, pthread_self(), (int64_t)at, (int64_t)l->n, 0};
 		int n = 0;
@@ -249,12 +302,13 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 		}
 		progress_tell(&s->show, "sources", (int64_t)at, (int64_t)l->n);
 		for (uint64_t bytes = 0; n < most && at + n < l->n && !job_streams(s, &l->v[at + n]); n++) {
-			bytes += l->v[at + n].bytes;
+			bytes += job_room(s, &l->v[at + n]);
 			if (n && s->budget.files && bytes > s->budget.files)
 				break;
 		}
 		memset(results, 0, sizeof results);
 		pool_run(pool, n, batch_task, &b);
+		growth_learn(s, b.jobs, results, n);
 		rc = batch_write(s, &b, n, e);
 		budget_written(&s->budget);
 		for (int i = 0; i < n; i++)

@@ -256,6 +256,8 @@ static void frames_work(struct result *r, const struct job *j, const struct work
 		;
 	if (w.clips)
 		r->tally = *clipper_tally(w.clips);
+	if (w.clips && clipper_note(w.clips))
+		r->note = mem_strdup(clipper_note(w.clips));
 	work_close(&w);
 }
 

@@ -117,6 +117,7 @@ regain n1
 due grep -q 'passing on SIGUSR1' limit.log
 kill -CONT "$limit_pid"
 id=$limit_id
+scontrol update jobid="$id" TimeLimit=10 # so that the second attempt is not warned too on a machine that is slow
 hurry "$id"
 saved limit
 check_grep "limit: the script requeues the job" 'ddm.sbatch: interrupted; requeueing' limit.log

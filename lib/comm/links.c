@@ -103,14 +103,13 @@ static size_t read_table(const char *path, struct link *v, size_t n, size_t most
 	return n;
 }
 
-/* Whether another rank has the other end of x, which is one of the `most` of `mine`. */
-static int has_reverse(const struct link *mine, size_t most, const struct link *all, size_t n, const struct link *x)
+/* The one of n connections that is x seen from its other end; NULL if none is. */
+static const struct link *reverse_of(const struct link *all, size_t n, const struct link *x)
 {
 	for (size_t i = 0; i < n; i++)
-		if ((all + i < mine || all + i >= mine + most) && !memcmp(&all[i].here, &x->there, sizeof x->there) &&
-		    !memcmp(&all[i].there, &x->here, sizeof x->here))
-			return 1;
-	return 0;
+		if (!memcmp(&all[i].here, &x->there, sizeof x->there) && !memcmp(&all[i].there, &x->here, sizeof x->here))
+			return &all[i];
+	return NULL;
 }
 
 static int has_address(const struct ifaddrs *i, const struct end *e)
@@ -137,24 +136,35 @@ static void add_name(char names[NAMES], const char *name)
 	snprintf(names + len, NAMES - len, "%s%s", len ? " " : "", name);
 }
 
-/* The interfaces of those of this rank's connections whose other end is another rank's. */
-static void name_interfaces(const struct link *mine, size_t most, const struct link *all, size_t n, char names[NAMES])
+static void add_interface(char names[NAMES], const struct end *here)
 {
-	static const struct end none = {0};
 	struct ifaddrs *list = NULL;
 
 	if (getifaddrs(&list))
 		return;
-	for (size_t k = 0; k < most; k++)
-		if (memcmp(&mine[k].here, &none, sizeof none) != 0 && has_reverse(mine, most, all, n, &mine[k]))
-			for (const struct ifaddrs *i = list; i; i = i->ifa_next)
-				if (has_address(i, &mine[k].here))
-					add_name(names, i->ifa_name);
+	for (const struct ifaddrs *i = list; i; i = i->ifa_next)
+		if (has_address(i, here))
+			add_name(names, i->ifa_name);
 	freeifaddrs(list);
 }
 
+/* What a rank found: the interfaces of its connections with rank 0, and the end of one of them there; zeros if there is none. */
+struct found {
+	char names[NAMES];
+	struct end there;
+};
+
+static void find(struct found *f, const struct link *mine, size_t n, const struct link *first, size_t most)
+{
+	for (size_t i = 0; i < n; i++)
+		if (reverse_of(first, most, &mine[i])) {
+			f->there = mine[i].there;
+			add_interface(f->names, &mine[i].here);
+		}
+}
+
 /* "eth0 (rank 0), ib0 (ranks 1, 2)". */
-static char *text_of(const char (*names)[NAMES], int ranks)
+static char *text_of(const struct found *all, int ranks)
 {
 	struct str s = {0};
 
@@ -162,41 +172,52 @@ static char *text_of(const char (*names)[NAMES], int ranks)
 		int first = 1, count = 0;
 
 		for (int q = 0; q < ranks; q++) {
-			first &= q >= r || strcmp(names[q], names[r]) != 0;
-			count += !strcmp(names[q], names[r]);
+			first &= q >= r || strcmp(all[q].names, all[r].names) != 0;
+			count += !strcmp(all[q].names, all[r].names);
 		}
 		if (!first)
 			continue;
-		str_printf(&s, "%s%s", r ? ", " : "", *names[r] ? names[r] : "none");
+		str_printf(&s, "%s%s", r ? ", " : "", *all[r].names ? all[r].names : "none");
 		if (count == ranks)
 			break;
 		str_puts(&s, count > 1 ? " (ranks" : " (rank");
 		for (int q = r, k = 0; q < ranks; q++)
-			if (!strcmp(names[q], names[r]))
+			if (!strcmp(all[q].names, all[r].names))
 				str_printf(&s, "%s %d", k++ ? "," : "", q);
 		str_puts(&s, ")");
 	}
 	return s.p;
 }
 
+/* Rank 0 shares its connections, and each rank looks for its own among them: the bytes grow with the ranks, not with their pairs. */
 int comm_links(struct comm *c, char **text, struct err *e)
 {
+	static const struct end none = {0};
 	int ranks = comm_size(c), rank = comm_rank(c), rc;
 	size_t most = 2 * (size_t)ranks + 30, n;
-	struct link *all = mem_zalloc((size_t)ranks * most, sizeof *all), *mine = all + (size_t)rank * most;
-	char(*names)[NAMES] = mem_zalloc((size_t)ranks, sizeof *names), *met = mem_zalloc((size_t)ranks, 1);
+	struct link *first = mem_zalloc(most, sizeof *first), *mine = mem_zalloc(most, sizeof *mine);
+	struct found *all = mem_zalloc((size_t)ranks, sizeof *all);
+	char *met = mem_zalloc((size_t)ranks, 1);
 
 	*text = NULL;
 	rc = comm_gather(c, met, 1, e); /* connects each rank with rank 0 */
 	n = read_table("/proc/self/net/tcp", mine, 0, most);
-	read_table("/proc/self/net/tcp6", mine, n, most);
-	rc = rc || comm_gather(c, all, most * sizeof *all, e) ? -1 : 0;
-	name_interfaces(mine, most, all, (size_t)ranks * most, names[rank]);
-	rc = rc || comm_gather(c, names, sizeof *names, e) ? -1 : 0;
+	n = read_table("/proc/self/net/tcp6", mine, n, most);
+	if (!rank)
+		memcpy(first, mine, most * sizeof *mine);
+	rc = rc || comm_share(c, first, most * sizeof *first, e) ? -1 : 0;
+	if (rank)
+		find(&all[rank], mine, n, first, most);
+	rc = rc || comm_gather(c, all, sizeof *all, e) ? -1 : 0;
+	for (int r = 1; r < ranks && !rank; r++)
+		if (memcmp(&all[r].there, &none, sizeof none) != 0)
+			add_interface(all[0].names, &all[r].there);
+	rc = rc || comm_share(c, all, (size_t)ranks * sizeof *all, e) ? -1 : 0;
 	if (!rc)
-		*text = text_of((const char(*)[NAMES])names, ranks);
+		*text = text_of(all, ranks);
 	mem_free(met);
-	mem_free(names);
 	mem_free(all);
+	mem_free(mine);
+	mem_free(first);
 	return rc;
 }

@@ -9,12 +9,10 @@
 #include "cmd/diagnose_samples.h"
 #include "cmd/diagnose_table.h"
 #include "cmd/opendevice.h"
-#include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/str.h"
-#include "data/dataset.h"
 #include "data/operand.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/velocityloss.h"
@@ -23,7 +21,6 @@
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/tsv.h"
-#include "net/net.h"
 
 static const struct diagnose_request *const ask = &diagnose_request;
 
@@ -117,13 +114,7 @@ static struct stamp *make_stamp(const struct run *r)
 
 	stamp_text(s, "diagnosis", "loss");
 	stamp_text(s, "route", r->route);
-	stamp_json(s, "times", diagnose_time_list(r->time, r->times));
-	stamp_i64(s, "n", ask->count);
-	stamp_text(s, "split", diagnose_splits[diagnose_holdout()]);
-	stamp_i64(s, "untold", ask->untold);
-	stamp_u64(s, "seed", ask->seed);
-	stamp_input(s, "shards", r->manifest.sha256);
-	diagnose_stamp_model(s, &r->ensemble);
+	diagnose_samples_stamp(s, r->time, r->times, &r->manifest, &r->ensemble);
 	return s;
 }
 

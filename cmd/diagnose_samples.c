@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/diagnose.h"
+#include "cmd/diagnose_table.h"
 #include "core/mem.h"
 #include "data/dataset.h"
 #include "net/net.h"
@@ -45,6 +46,17 @@ int diagnose_samples_check(struct diagnose_samples *s, const struct ensemble *m,
 	if (s->told == TOLD_CLUSTER && m->classes != shards_of->clusters)
 		return err_set(e, ERR_DATA, "%s was told one of %d clusters, but %s has %d", model, m->classes, shards, shards_of->clusters);
 	return s->told == TOLD_CLUSTER ? diagnose_same_clusters(m, shards_of, model, shards, e) : 0;
+}
+
+void diagnose_samples_stamp(struct stamp *s, const double *time, int times, const struct manifest *shards_of, const struct ensemble *m)
+{
+	stamp_json(s, "times", diagnose_time_list(time, times));
+	stamp_i64(s, "n", ask->count);
+	stamp_text(s, "split", diagnose_splits[diagnose_holdout()]);
+	stamp_i64(s, "untold", ask->untold);
+	stamp_u64(s, "seed", ask->seed);
+	stamp_input(s, "shards", shards_of->sha256);
+	diagnose_stamp_model(s, m);
 }
 
 static int by_order(const void *a, const void *b)

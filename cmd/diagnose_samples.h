@@ -10,6 +10,7 @@
 #include "diffusion/ensemble.h"
 #include "diffusion/velocityloss.h"
 #include "file/manifest.h"
+#include "file/stamp.h"
 
 /* What the networks are told. */
 enum told { TOLD_NOTHING, TOLD_CLASS, TOLD_CLUSTER };
@@ -40,6 +41,8 @@ int diagnose_samples_check(struct diagnose_samples *s, const struct ensemble *m,
                            const char *shards, struct err *e);
 /* ERR_DATA if the clusters of the shards are not those of the model. */
 int diagnose_same_clusters(const struct ensemble *m, const struct manifest *shards_of, const char *model, const char *shards, struct err *e);
+/* Stamp which samples are measured, at which times, of which model. */
+void diagnose_samples_stamp(struct stamp *s, const double *time, int times, const struct manifest *shards_of, const struct ensemble *m);
 /* Open the samples and choose those to measure, at most --count. Call after diagnose_samples_check. ERR_DATA if they do not fit the model. */
 int diagnose_samples_open(struct diagnose_samples *s, const struct ensemble *m, const char *shards, struct pool *pool, struct err *e);
 /* Read the next samples, from `first` on and up to --batch, into s->now. */

@@ -180,13 +180,7 @@ static struct stamp *make_stamp(const struct run *r)
 	struct stamp *s = stamp_new("ddm-diagnose");
 
 	stamp_text(s, "diagnosis", "uncertainty");
-	stamp_json(s, "times", diagnose_time_list(r->time, r->times));
-	stamp_i64(s, "n", ask->count);
-	stamp_text(s, "split", diagnose_splits[diagnose_holdout()]);
-	stamp_i64(s, "untold", ask->untold);
-	stamp_u64(s, "seed", ask->seed);
-	stamp_input(s, "shards", r->manifest.sha256);
-	diagnose_stamp_model(s, &r->ensemble);
+	diagnose_samples_stamp(s, r->time, r->times, &r->manifest, &r->ensemble);
 	return s;
 }
 

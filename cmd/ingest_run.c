@@ -19,7 +19,7 @@
 #define BATCH 32                         /* jobs, or samples of tars, decoded at a time */
 #define VIDEO_LEAST ((uint64_t)64 << 20) /* bytes that a decoder of frames must have beside one of sound */
 #define STREAM_FRAMES 1000               /* graphs with more frames per instance are written frame by frame (job_stream) */
-#define ROOM ((uint64_t)1 << 30)         /* bytes of samples that wait to be written, without --max-memory */
+#define ROOM ((uint64_t)1 << 30)         /* bytes of a batch without --max-memory */
 
 static int interrupted(void)
 {
@@ -175,6 +175,7 @@ static uint64_t job_room(const struct sink *s, const struct job *j)
 	return !j->graph && j->kind == MEDIA_VIDEO ? (uint64_t)((double)j->bytes * s->growth) : j->bytes;
 }
 
+/* Most bytes of a batch: of files that are read ahead, and of samples that wait to be written. */
 static uint64_t room_of(const struct sink *s)
 {
 	return s->budget.files ? s->budget.files : ROOM;
@@ -303,7 +304,7 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 		progress_tell(&s->show, "sources", (int64_t)at, (int64_t)l->n);
 		for (uint64_t bytes = 0; n < most && at + n < l->n && !job_streams(s, &l->v[at + n]); n++) {
 			bytes += job_room(s, &l->v[at + n]);
-			if (n && s->budget.files && bytes > s->budget.files)
+			if (n && bytes > room_of(s))
 				break;
 		}
 		memset(results, 0, sizeof results);

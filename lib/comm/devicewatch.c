@@ -243,30 +243,26 @@ static void drop_waits(struct comm_devices *d)
 	}
 }
 
+/* One of the sums of seconds, after `drop` has added what has ended. */
+static double counted(struct comm_devices *d, void (*drop)(struct comm_devices *d), const double *seconds)
+{
+	double now;
+
+	pthread_mutex_lock(&d->lock);
+	drop(d);
+	now = *seconds;
+	pthread_mutex_unlock(&d->lock);
+	return now;
+}
+
 double comm_devices_seconds(struct comm_devices *d)
 {
-	double seconds;
-
-	if (!d)
-		return 0;
-	pthread_mutex_lock(&d->lock);
-	drop_ended(d);
-	seconds = d->seconds;
-	pthread_mutex_unlock(&d->lock);
-	return seconds;
+	return d ? counted(d, drop_ended, &d->seconds) : 0;
 }
 
 double comm_devices_exposed_seconds(struct comm_devices *d)
 {
-	double seconds;
-
-	if (!d)
-		return 0;
-	pthread_mutex_lock(&d->lock);
-	drop_waits(d);
-	seconds = d->exposed;
-	pthread_mutex_unlock(&d->lock);
-	return seconds;
+	return d ? counted(d, drop_waits, &d->exposed) : 0;
 }
 
 /* Let the work of one queue that is submitted later wait for what the other has now. */

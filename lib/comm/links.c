@@ -103,13 +103,13 @@ static size_t read_table(const char *path, struct link *v, size_t n, size_t most
 	return n;
 }
 
-/* The one of n connections that is x seen from its other end; NULL if none is. */
-static const struct link *reverse_of(const struct link *all, size_t n, const struct link *x)
+/* Whether one of n connections is x seen from its other end. */
+static int has_reverse(const struct link *all, size_t n, const struct link *x)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!memcmp(&all[i].here, &x->there, sizeof x->there) && !memcmp(&all[i].there, &x->here, sizeof x->here))
-			return &all[i];
-	return NULL;
+			return 1;
+	return 0;
 }
 
 static int has_address(const struct ifaddrs *i, const struct end *e)
@@ -157,7 +157,7 @@ struct found {
 static void find(struct found *f, const struct link *mine, size_t n, const struct link *first, size_t most)
 {
 	for (size_t i = 0; i < n; i++)
-		if (reverse_of(first, most, &mine[i])) {
+		if (has_reverse(first, most, &mine[i])) {
 			f->there = mine[i].there;
 			add_interface(f->names, &mine[i].here);
 		}

@@ -119,8 +119,8 @@ static int is_past(const struct comm_answer *a, int64_t call)
 	return a->ended > call;
 }
 
-/* Say which rank holds up the sum that has not ended, as far as the ranks' answers tell. They all make the same calls, and what holds up one of them
- * holds up the later ones, so it is the first call that some rank is in. */
+/* Say which rank holds up the sums, as far as the ranks' answers tell. All ranks make the same sums in the same order, so the oldest sum that some
+ * rank is still in is the one that the later sums wait for. */
 static const char *blame(struct comm_devices *d, char who[WHO])
 {
 	static const struct {
@@ -272,7 +272,7 @@ static void follow(struct comm_devices *d, enum comm_queue later, enum comm_queu
 	d->own.event_follow(d->own.arg, d->mark, later);
 }
 
-/* Of more waits than are remembered the seconds are not counted. */
+/* If DEVICE_CALLS waits are under way already, the seconds of this one are not counted. */
 void comm_devices_await(struct comm_devices *d)
 {
 	struct device_wait *w = NULL;

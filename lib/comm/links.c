@@ -148,7 +148,7 @@ static void add_interface(char names[NAMES], const struct end *here)
 	freeifaddrs(list);
 }
 
-/* What a rank found: the interfaces of its connections with rank 0, and the end of one of them there; zeros if there is none. */
+/* What a rank found: the interfaces of its connections with rank 0, and rank 0's end of one of them; zeros if there is none. */
 struct found {
 	char names[NAMES];
 	struct end there;

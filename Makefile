@@ -38,8 +38,8 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARN) $(CFLAGS) $(ARCH_FLAGS) $(HARD_FLAGS
 NVCC_FLAGS = -std=c++17 -O3 $(NVCC_ARCH) -Xcompiler -fPIE,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
 	-I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP
 
-# The messages of TensorBoard's files, which protobuf-c's compiler turns into C.
-TFEVENTS = $(B)/lib/file/tfevents.pb-c
+# The messages of TensorBoard's and ONNX's files, which protobuf-c's compiler turns into C.
+MESSAGES = $(addprefix $(B)/lib/file/,tfevents onnx)
 
 # The library, by layer. The kernels are compiled twice, real = float and real = double; float in two flavours where the compiler may not use AVX2
 # and fused multiply-adds (kernels/flavour.h).
@@ -54,7 +54,7 @@ FLAVOUR = $(if $(filter 1,$(FLAVOURS)),base fma,f32)
 CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
 LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(foreach f,$(FLAVOUR),$(FLOAT_C:$(SRC)/%.c=$(B)/%.$(f).o)) \
 	$(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
-	$(CU:$(SRC)/%.cu=$(B)/%.cu.o) $(if $(TENSORBOARD),$(TFEVENTS:=.o))
+	$(CU:$(SRC)/%.cu=$(B)/%.cu.o) $(if $(PROTOBUF),$(MESSAGES:=.pb-c.o))
 
 # The programs; what they share is libcmd.a. Only the decoder that ddm-ingest starts and the encoder that ddm-play starts link FFmpeg.
 MAIN_C = $(wildcard $(SRC)/cmd/ddm-*.c)
@@ -129,8 +129,8 @@ $(addprefix $(B)/lib/,core/rng.o file/resize.o file/yuv.o data/clipscores.o data
 # gcc 12's straight-line vectoriser fuses products and sums into fmaddsub in spite of -ffp-contract=off; hashes depend on the last bit.
 $(B)/lib/cluster/imagehash.o: EXTRA = -fno-tree-slp-vectorize
 $(B)/lib/file/font.o: EXTRA = $(FREETYPE_CFLAGS)
-$(B)/lib/file/tfevents.o $(TFEVENTS).o: EXTRA = -I$(B)/lib
-$(if $(TENSORBOARD),$(B)/lib/file/tfevents.o $(TFEVENTS).o: $(TFEVENTS).c)
+$(MESSAGES:=.o) $(MESSAGES:=.pb-c.o): EXTRA = -I$(B)/lib
+$(if $(PROTOBUF),$(foreach m,$(MESSAGES),$(eval $(m).o $(m).pb-c.o: $(m).pb-c.c)))
 # gcc's straight-line vectoriser takes the product's accumulators, vectors already, out of their registers (half the speed on SSE2).
 $(B)/kernels/gemm.% $(B)/kernels/compact%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize $(TILE_FLAGS)
 
@@ -138,11 +138,11 @@ $(B)/%.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -c -o $@ $<
-$(TFEVENTS).c: $(SRC)/lib/file/tfevents.proto
+$(MESSAGES:=.pb-c.c): $(B)/%.pb-c.c: $(SRC)/%.proto
 	@mkdir -p $(@D)
 	@echo "  PROTOC $<"
 	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
-$(TFEVENTS).o: $(TFEVENTS).c $(B)/flags
+$(MESSAGES:=.pb-c.o): %.o: %.c $(B)/flags
 	@echo "  CC $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -c -o $@ $<
 $(B)/%.f32.o: $(SRC)/%.c $(B)/flags

@@ -53,11 +53,13 @@ static json_t *seconds(double v)
 	return json_real(nearbyint(v * 1e6) / 1e6);
 }
 
-static int facts_add(struct item *it, const struct clip_source *s, const struct shot_clip *c, const struct clip_scores *scores, struct err *e)
+/* frames: as they are stored; text is looked for in the middle one. */
+static int facts_add(struct item *it, const struct clip_source *s, const struct shot_clip *c, const struct picture *const *frames, struct err *e)
 {
 	const struct job *j = s->job;
 	double end = c->start + c->n / s->options->fps;
 	json_t *facts = json_object(), *bucket;
+	struct clip_scores scores;
 	struct str name = {0};
 	int rc;
 
@@ -78,8 +80,13 @@ static int facts_add(struct item *it, const struct clip_source *s, const struct 
 	json_decref(bucket);
 	if (s->options->clip.sound.rate)
 		json_object_set_new(facts, "sound", score_number(c->sound));
-	scores_put(facts, scores, 1);
-	rc = facts_merge(it, facts, j->graph ? j->name : j->path, e);
+	rc = clip_scores(&scores, frames, c->n, e);
+	if (!rc) {
+		scores_put(facts, &scores, 1);
+		rc = text_put(facts, frames[c->n / 2], s->options, e);
+	}
+	if (!rc)
+		rc = facts_merge(it, facts, j->graph ? j->name : j->path, e);
 	json_decref(facts);
 	return rc;
 }
@@ -185,7 +192,6 @@ int clip_make(struct item *it, const struct clip_source *s, struct shot_clip *c,
 {
 	struct fitted f = {.source = s, .clip = c};
 	const struct picture **frames = mem_zalloc((size_t)c->n, sizeof *frames);
-	struct clip_scores scores;
 	int rc = 0;
 
 	f.p = mem_zalloc((size_t)c->n, sizeof *f.p);
@@ -200,8 +206,6 @@ int clip_make(struct item *it, const struct clip_source *s, struct shot_clip *c,
 		if (f.errors[i].code)
 			rc = err_set(e, f.errors[i].code, "%s", f.errors[i].msg);
 	}
-	if (!rc)
-		rc = clip_scores(&scores, frames, c->n, e);
 	if (!rc) {
 		it->key = clip_key(s, c);
 		for (int i = 0; i < s->beside.n; i++)
@@ -209,7 +213,7 @@ int clip_make(struct item *it, const struct clip_source *s, struct shot_clip *c,
 		caption_add(it, s, c);
 		array_add(it, frames, c->n, s->options->clip.grey ? 1 : 3);
 		sound_add(it, c);
-		rc = facts_add(it, s, c, &scores, e);
+		rc = facts_add(it, s, c, frames, e);
 	}
 	for (int i = 0; i < c->n; i++)
 		picture_release(&f.p[i]);

@@ -132,6 +132,9 @@ const struct option ingest_options[] = {
     {"--scores", .type = OPTION_FLAG, REQUEST(scores),
      .help = "add sharpness, exposure and contrast of pictures to their .json; clips have theirs anyway", .when = {{USE_AGAINST, "--clips"}},
      .stamp = STAMP_UNLESS_DEFAULT, .key = "scores"},
+    {"--text-detector", .type = OPTION_TEXT, REQUEST(text), .arg = "FILE",
+     .help = "add the share that text covers to the scores, by the detector in FILE (ONNX)", .when = {{USE_NEEDS, "--clips --scores"}},
+     .stamp = STAMP_OTHERWISE},
     {"--seeds", .type = OPTION_INT, REQUEST(seeds), .lo = 1, .hi = 1e7, .arg = "N", .preset = "1", .help = "instances of a graph with placeholders",
      .when = {{USE_INPUT, "a graph"}}, .stamp = STAMP_OTHERWISE},
     {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed of the first instance", OPTION_ALWAYS,
@@ -249,7 +252,7 @@ struct work_options ingest_work(const struct ingest_request *r)
 	                             .bare = r->bare};
 }
 
-struct stamp *ingest_stamp(const struct ingest_request *r, const char *transnet, const struct job_list *l, json_t *names, struct err *e)
+struct stamp *ingest_stamp(const struct ingest_request *r, const struct ingest_nets *nets, const struct job_list *l, json_t *names, struct err *e)
 {
 	static const struct option *const tables[] = {ingest_options, NULL};
 	struct stamp *s = stamp_new("ddm-ingest");
@@ -272,8 +275,10 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const char *transnet,
 	json_decref(graphs);
 	if (names)
 		stamp_json(s, "class_names", names);
-	if (*transnet)
-		stamp_input(s, "transnet", transnet);
+	if (*nets->transnet)
+		stamp_input(s, "transnet", nets->transnet);
+	if (*nets->text)
+		stamp_input(s, "text_detector", nets->text);
 	if (media) {
 		struct str versions = {0};
 

@@ -11,7 +11,9 @@
 #include "core/str.h"
 #include "data/keyset.h"
 #include "data/samples.h"
+#include "data/textarea.h"
 #include "file/claim.h"
+#include "file/filehash.h"
 #include "file/standing.h"
 #include "file/tarfile.h"
 #include "file/weightfile.h"
@@ -38,9 +40,10 @@ struct sink {
 	struct budget budget;
 	struct work_options work;
 	struct pool *pool;
-	struct pool *net_pool; /* of its own: the network runs while `pool` makes the clip before */
-	struct device *device;
-	char transnet[65]; /* hash of the weights; "" without */
+	/* Devices with pools of their own: TransNet V2 runs while the clip before is made, whose text is looked for. */
+	struct pool *net_pool, *text_pool;
+	struct device *device, *text_device;
+	struct ingest_nets nets;
 	struct progress show;
 	int64_t sources_done, sources; /* for progress */
 	int beside;                    /* 1: short videos are decoded side by side */
@@ -194,7 +197,7 @@ static int beside(const struct sink *s, const struct job_list *l)
 	const struct clip_options *o = &s->work.clip;
 	uint64_t sound = o->sound.rate ? sound_memory(&o->sound, o->frames, s->work.fps) : 0;
 
-	return l->n > 1 && pool_threads(s->pool) > 1 && !s->r->max && !*s->transnet &&
+	return l->n > 1 && pool_threads(s->pool) > 1 && !s->r->max && !*s->nets.transnet &&
 	       (!sound || !s->budget.total || sound + VIDEO_LEAST <= budget_process(s->budget.share));
 }
 
@@ -411,18 +414,30 @@ static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool,
 	return rc < 0 ? -1 : 0;
 }
 
-/* Open the network that finds shots, before any decoder starts. */
-static int net_open(struct sink *s, struct err *e)
+static struct device *device_make(struct pool **pool, const struct ingest_request *r, struct err *e)
+{
+	*pool = pool_new((int)r->threads, e);
+	return *pool ? device_cpu(*pool, DT_F32) : NULL;
+}
+
+/* Open the networks that find shots and text, before any decoder starts. */
+static int nets_open(struct sink *s, struct err *e)
 {
 	const struct ingest_request *r = s->r;
 
-	if (!r->clips || r->scene.detector != SCENES_TRANSNET)
+	if (r->clips && r->scene.detector == SCENES_TRANSNET) {
+		if (weightfile_hash_at(r->transnet, s->nets.transnet, e) || !(s->device = device_make(&s->net_pool, r, e)))
+			return -1;
+		s->work.clip.net = transnet_open(r->transnet, s->device, e);
+		if (!s->work.clip.net)
+			return -1;
+	}
+	if (!r->text)
 		return 0;
-	if (weightfile_hash_at(r->transnet, s->transnet, e) || !(s->net_pool = pool_new((int)r->threads, e)))
+	if (filehash(r->text, s->nets.text, e) || !(s->text_device = device_make(&s->text_pool, r, e)))
 		return -1;
-	s->device = device_cpu(s->net_pool, DT_F32);
-	s->work.clip.net = transnet_open(r->transnet, s->device, e);
-	return s->work.clip.net ? 0 : -1;
+	s->work.text = textarea_open(r->text, s->text_device, e);
+	return s->work.text ? 0 : -1;
 }
 
 static void sink_release(struct sink *s)
@@ -430,6 +445,9 @@ static void sink_release(struct sink *s)
 	transnet_free(s->work.clip.net);
 	device_free(s->device);
 	pool_free(s->net_pool);
+	textarea_free(s->work.text);
+	device_free(s->text_device);
+	pool_free(s->text_pool);
 	outfile_abort(&s->file);
 	tar_release(&s->tar);
 	class_list_release(&s->classes);
@@ -448,9 +466,9 @@ static int sink_open(struct sink *s, const struct job_list *l, struct err *e)
 	char *line;
 	int rc;
 
-	if (net_open(s, e) || claim_take(&out, 1, e) || classes_find(&s->classes, l, s->r->classes, &names, e))
+	if (nets_open(s, e) || claim_take(&out, 1, e) || classes_find(&s->classes, l, s->r->classes, &names, e))
 		return -1;
-	stamp = ingest_stamp(s->r, s->transnet, l, names, e);
+	stamp = ingest_stamp(s->r, &s->nets, l, names, e);
 	if (!stamp)
 		return -1;
 	line = stamp_line(stamp);

@@ -17,6 +17,7 @@ struct ingest_request {
 	int64_t stride;    /* from the beginning of a clip to that of the next, in frames of clips; 0: as long as a clip */
 	struct scene_rule scene;
 	const char *transnet; /* weights for the detector SCENES_TRANSNET; else NULL */
+	const char *text;     /* a detector of text (data/textarea.h), for scores; else NULL */
 	int crop;             /* index into the choices of --crop */
 	int grey;             /* 1: clips of one channel */
 	struct sound_options sound;
@@ -41,12 +42,17 @@ struct ingest_request ingest_defaults(void);
 int ingest_check(const struct ingest_request *r, struct err *e);
 /* Most frames of an instance of a graph. */
 int64_t ingest_graph_frames(const struct ingest_request *r);
-/* The options of decoding that a request implies, without `budget`, `stop` and `clip.net`, which ingest_run sets. */
+/* The options of decoding that a request implies, without `budget`, `stop`, `text` and `clip.net`, which ingest_run sets. */
 struct work_options ingest_work(const struct ingest_request *r);
 
-/* The stamp of the tar. transnet: SHA-256 of the weights, or "". names: list of class names, or NULL; its reference is taken over. NULL if a source
+/* SHA-256 of the networks that are used; "": none. */
+struct ingest_nets {
+	char transnet[65], text[65];
+};
+
+/* The stamp of the tar. names: list of class names, or NULL; its reference is taken over. NULL if a source
  * needs the decoder and its versions cannot be asked. Caller frees with stamp_free. */
-struct stamp *ingest_stamp(const struct ingest_request *r, const char *transnet, const struct job_list *l, json_t *names, struct err *e);
+struct stamp *ingest_stamp(const struct ingest_request *r, const struct ingest_nets *nets, const struct job_list *l, json_t *names, struct err *e);
 
 enum { INGEST_NAMED = 3 }; /* most pairs of identical pictures named in the report */
 

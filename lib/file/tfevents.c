@@ -18,7 +18,7 @@ int tfevents_sniff(const void *data, size_t len)
 	return len >= VERSION_AT + sizeof version - 1 && !memcmp((const char *)data + VERSION_AT, version, sizeof version - 1);
 }
 
-#ifdef HAVE_TENSORBOARD
+#ifdef HAVE_PROTOBUF
 
 #include "file/tfevents.pb-c.h"
 

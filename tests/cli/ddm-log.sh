@@ -74,7 +74,7 @@ else
 fi
 
 # TensorBoard
-if grep -q 'HAVE_TENSORBOARD 1' "$B/config.h"; then
+if grep -q 'HAVE_PROTOBUF 1' "$B/config.h"; then
 	check "TensorBoard" ddm-log export --tensorboard tb m 'odd "\name'
 	check_out "a folder for each run, a file for each attempt" 'tb/m/expert_0/events.out.tfevents.000001.node-1.7
 tb/m/expert_0/events.out.tfevents.000002.node-2.8

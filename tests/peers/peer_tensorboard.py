@@ -124,7 +124,7 @@ def framing():
 
 
 with open(os.path.join(BUILD, "config.h")) as f:
-    there = "HAVE_TENSORBOARD 1" in f.read()
+    there = "HAVE_PROTOBUF 1" in f.read()
 for name, fn in (("numbers and times of a run that went back four times", scalars), ("a reader that is open meanwhile", live),
                  ("records, by the reader that checks them", framing)):
     if there:

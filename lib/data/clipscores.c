@@ -1,4 +1,5 @@
 /* Scores of clips and pictures: sharpness, light, standstill, and motion by block matching. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,8 +110,8 @@ static void halve(uint8_t *grey, int *width, int *height)
 	*height = h;
 }
 
-/* Sum of absolute differences of two blocks in planes of this width. */
-static int block_sad(const uint8_t *a, const uint8_t *b, int width)
+/* Sum of absolute differences of two blocks in planes of this width; of the upper half alone if that is more than `most`. */
+static int block_sad(const uint8_t *a, const uint8_t *b, int width, int most)
 {
 	int sum = 0;
 
@@ -120,6 +121,8 @@ static int block_sad(const uint8_t *a, const uint8_t *b, int width)
 		for (int x = 0; x < BLOCK; x++)
 			row += abs(a[x] - b[x]);
 		sum += row;
+		if (y + 1 == BLOCK / 2 && sum > most)
+			break;
 	}
 	return sum;
 }
@@ -127,12 +130,12 @@ static int block_sad(const uint8_t *a, const uint8_t *b, int width)
 /* The displacement of the block at (x, y) of `from` to its place in `to`: of those with the least difference the shortest. */
 static void block_match(int *dx, int *dy, const uint8_t *from, const uint8_t *to, int width, int range)
 {
-	int still = block_sad(from, to, width), best = still;
+	int still = block_sad(from, to, width, INT_MAX), best = still;
 
 	*dx = *dy = 0;
 	for (int v = -range; v <= range && best; v++)
 		for (int u = -range; u <= range; u++) {
-			int sad = block_sad(from, to + (ptrdiff_t)v * width + u, width);
+			int sad = block_sad(from, to + (ptrdiff_t)v * width + u, width, best);
 
 			if (sad < best || (sad == best && u * u + v * v < *dx * *dx + *dy * *dy)) {
 				best = sad;

@@ -56,36 +56,47 @@ void scene_size(int width, int height, int *w, int *h)
 	*h += *h < 1;
 }
 
-/* OpenCV divides by tables in fixed point (imgproc/src/color_hsv.simd.hpp, RGB2HSV_b): 2^12 * 255 / v, and 2^12 * 180 / (6 * diff). */
+/* OpenCV divides by tables in fixed point (imgproc/src/color_hsv.simd.hpp, RGB2HSV_b): 2^12 * 255 / v, and 2^12 * 180 / (6 * diff), rounded. A
+ * division in float rounds to the same integers for every v and diff, and fits into vectors; so do runs of pixels whose channels lie apart. */
 #define SHIFT 12
 #define HALF (1 << (SHIFT - 1))
 
-static int divided(int numerator, int by)
+enum { RUN = 64 };
+
+static void run_hsv(uint8_t *hue, uint8_t *sat, uint8_t *val, const int32_t *r, const int32_t *g, const int32_t *b, int n)
 {
-	return by ? (int)nearbyint(numerator / (double)by) : 0;
+	for (int i = 0; i < n; i++) {
+		int32_t v = r[i] > g[i] ? r[i] : g[i], low = r[i] < g[i] ? r[i] : g[i], diff, h, turn, of_value, of_diff;
+
+		v = v > b[i] ? v : b[i];
+		low = low < b[i] ? low : b[i];
+		diff = v - low;
+		/* adding 2^23 rounds to an integer, half to even */
+		of_value = (int32_t)(255.f * (1 << SHIFT) / (float)(v > 0 ? v : 1) + 0x1p23f - 0x1p23f);
+		of_diff = (int32_t)(30.f * (1 << SHIFT) / (float)(diff > 0 ? diff : 1) + 0x1p23f - 0x1p23f);
+		turn = v == g[i] ? b[i] - r[i] + 2 * diff : r[i] - g[i] + 4 * diff;
+		h = v == r[i] ? g[i] - b[i] : turn;
+		h = (h * of_diff + HALF) >> SHIFT;
+		hue[i] = (uint8_t)(h + (h < 0 ? 180 : 0));
+		sat[i] = (uint8_t)((diff * of_value + HALF) >> SHIFT);
+		val[i] = (uint8_t)v;
+	}
 }
 
 void scene_hsv(uint8_t *hsv, const uint8_t *rgb, size_t pixels)
 {
 	uint8_t *hue = hsv, *sat = hsv + pixels, *val = hsv + 2 * pixels;
-	int by_value[256], by_diff[256];
+	int32_t r[RUN], g[RUN], b[RUN];
 
-	for (int i = 0; i < 256; i++) {
-		by_value[i] = divided(255 << SHIFT, i);
-		by_diff[i] = divided(180 << SHIFT, 6 * i);
-	}
-	for (size_t i = 0; i < pixels; i++) {
-		int r = rgb[3 * i], g = rgb[3 * i + 1], b = rgb[3 * i + 2];
-		int v = r > g ? r : g, low = r < g ? r : g, diff, h;
+	for (size_t at = 0; at < pixels; at += RUN) {
+		int n = pixels - at < RUN ? (int)(pixels - at) : RUN;
 
-		v = v > b ? v : b;
-		low = low < b ? low : b;
-		diff = v - low;
-		h = v == r ? g - b : v == g ? b - r + 2 * diff : r - g + 4 * diff;
-		h = (h * by_diff[diff] + HALF) >> SHIFT;
-		hue[i] = (uint8_t)(h < 0 ? h + 180 : h);
-		sat[i] = (uint8_t)((diff * by_value[v] + HALF) >> SHIFT);
-		val[i] = (uint8_t)v;
+		for (int i = 0; i < n; i++) {
+			r[i] = rgb[3 * (at + (size_t)i)];
+			g[i] = rgb[3 * (at + (size_t)i) + 1];
+			b[i] = rgb[3 * (at + (size_t)i) + 2];
+		}
+		run_hsv(hue + at, sat + at, val + at, r, g, b, n);
 	}
 }
 

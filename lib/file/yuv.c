@@ -61,15 +61,17 @@ static int picked(int i, int n, int side)
 
 void yuv_pick(uint8_t *out, int width, int height, const struct yuv *in, const uint8_t *const plane[3], const int pitch[3])
 {
-	enum { RUN = 64 };
+	enum { RUN = 256 };
 	uint8_t run[3][RUN];
-	int x[RUN];
+	int x[RUN], of_chroma[RUN];
 
 	for (int first = 0; first < width; first += RUN) {
 		int n = width - first < RUN ? width - first : RUN;
 
-		for (int k = 0; k < n; k++)
+		for (int k = 0; k < n; k++) {
 			x[k] = picked(first + k, width, in->width);
+			of_chroma[k] = x[k] >> in->shift_x;
+		}
 		for (int row = 0; row < height; row++) {
 			int at = picked(row, height, in->height);
 			const uint8_t *y = plane[0] + (ptrdiff_t)at * pitch[0], *u = plane[1] + (ptrdiff_t)(at >> in->shift_y) * pitch[1];
@@ -77,8 +79,8 @@ void yuv_pick(uint8_t *out, int width, int height, const struct yuv *in, const u
 
 			for (int k = 0; k < n; k++) {
 				run[0][k] = y[x[k]];
-				run[1][k] = u[x[k] >> in->shift_x];
-				run[2][k] = v[x[k] >> in->shift_x];
+				run[1][k] = u[of_chroma[k]];
+				run[2][k] = v[of_chroma[k]];
 			}
 			yuv_rgb(out + 3 * ((ptrdiff_t)row * width + first), run[0], run[1], run[2], (size_t)n, in);
 		}

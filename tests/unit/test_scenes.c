@@ -170,6 +170,35 @@ static void test_hsv(void **state)
 	mem_free(hsv);
 }
 
+static int table(int numerator, int by)
+{
+	return by ? (int)nearbyint(numerator / (double)by) : 0;
+}
+
+/* Every value and difference, with each channel the largest: OpenCV's tables in fixed point. */
+static void test_hsv_tables(void **state)
+{
+	(void)state;
+	for (int v = 0; v < 256; v++)
+		for (int low = 0; low <= v; low++) {
+			int mid = (v + 2 * low) / 3, diff = v - low;
+			uint8_t rgb[9] = {(uint8_t)v,   (uint8_t)low, (uint8_t)mid, (uint8_t)mid, (uint8_t)v,
+			                  (uint8_t)low, (uint8_t)low, (uint8_t)mid, (uint8_t)v};
+			uint8_t hsv[9];
+
+			scene_hsv(hsv, rgb, 3);
+			for (int k = 0; k < 3; k++) {
+				const uint8_t *p = rgb + (ptrdiff_t)3 * k;
+				int h = p[0] == v ? p[1] - p[2] : p[1] == v ? p[2] - p[0] + 2 * diff : p[0] - p[1] + 4 * diff;
+
+				h = (h * table(180 << 12, 6 * diff) + 2048) >> 12;
+				assert_int_equal(hsv[k], (uint8_t)(h < 0 ? h + 180 : h));
+				assert_int_equal(hsv[3 + k], (uint8_t)((diff * table(255 << 12, v) + 2048) >> 12));
+				assert_int_equal(hsv[6 + k], v);
+			}
+		}
+}
+
 /* A frame of another size is a jump, and scores of large frames do not overflow. */
 static void test_sizes(void **state)
 {
@@ -204,8 +233,8 @@ static void test_sizes(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts), cmocka_unit_test(test_scores), cmocka_unit_test(test_jumps),
-	                                   cmocka_unit_test(test_hsv), cmocka_unit_test(test_sizes)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts), cmocka_unit_test(test_scores),     cmocka_unit_test(test_jumps),
+	                                   cmocka_unit_test(test_hsv),  cmocka_unit_test(test_hsv_tables), cmocka_unit_test(test_sizes)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

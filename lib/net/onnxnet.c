@@ -12,7 +12,7 @@ struct onnxnet {
 	struct onnx *graph;
 	struct runner *net;
 	struct device *device;
-	const char *path;
+	char *path;
 	int64_t channels;
 };
 
@@ -142,7 +142,7 @@ void onnxnet_free(struct onnxnet *n)
 		return;
 	runner_free(n->net);
 	onnx_free(n->graph);
-	mem_free((char *)n->path);
+	mem_free(n->path);
 	mem_free(n);
 }
 

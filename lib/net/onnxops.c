@@ -367,6 +367,8 @@ static int concat(struct walk *w)
 
 	if (!first || (axis != 1 && axis != -3))
 		return refuse(w, "joins something else than channels");
+	if (n > 2 * OP_IN - 1)
+		return refuse(w, "joins too many pictures");
 	for (int i = 0; i < n; i++) {
 		const struct place *p = picture(w, i);
 

@@ -133,6 +133,8 @@ def broken():
     n = Net()
     save("bad-sizes", n.model(n.node("Add", "x", n.conv("x", 3, 3, 3))))
     n = Net()
+    save("bad-join", n.model(n.node("Concat", *["x"] * 16, axis=1)))
+    n = Net()
     save("bad-shape", n.model(n.node("Add", "x", n.node("Reshape", n.random(3), n.tensor(np.int64([1, 2, -1, 1]))))))
     n = Net()
     m = n.model(n.node("Relu", "nowhere"))

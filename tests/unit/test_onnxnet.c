@@ -147,6 +147,7 @@ static void test_refused(void **state)
 	           {"bad-dilated", "\"Conv\" (node 0) is dilated"},
 	           {"bad-sizes", "\"Add\" (node 1) combines pictures of unlike sizes"},
 	           {"bad-shape", "\"Reshape\" (node 0) has a shape that does not fit"},
+	           {"bad-join", "\"Concat\" (node 0) joins too many pictures"},
 	           {"bad-link", "\"Relu\" reads \"nowhere\", which nothing made before it"},
 	           {"bad-twice", "two values are called \"v1\""},
 	           {"bad-elsewhere", "the tensor \"t1\" lies in another file"},

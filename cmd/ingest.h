@@ -271,6 +271,7 @@ struct work_options {
 	int64_t max_pixels;    /* of a picture or frame */
 	int scores;            /* 1: add scores of pictures and frames to their .json */
 	struct textarea *text; /* for their score of text, and that of clips; NULL: none; borrowed */
+	struct rater *rater;   /* for their score `aesthetic`; NULL: none; borrowed */
 	int classes;           /* 1: class_set will replace every .cls, so it is not checked */
 	int bare;              /* 1: decoders without a filter of system calls */
 	int alone;             /* 1: no other job runs; the decoder gets the whole budget, and frames need not wait */
@@ -379,8 +380,8 @@ struct clip_scores;
 json_t *score_number(double v);
 /* Put scores into an object; clip 0: those of a picture only. */
 void scores_put(json_t *facts, const struct clip_scores *s, int clip);
-/* Put the share of a picture that text covers into an object; nothing without a detector. Errors of textarea_score. */
-int text_put(json_t *facts, const struct picture *p, const struct work_options *o, struct err *e);
+/* Put the scores of a picture that networks give into an object: `text` and `aesthetic`. Errors of textarea_score and rater_rate. */
+int nets_put(json_t *facts, const struct picture *p, const struct work_options *o, struct err *e);
 
 /* Check the class and the picture of a sample that was read from a tar, and resize the picture in place. `origin` is used in messages. */
 int item_fit(struct item *it, const char *origin, const struct work_options *o, struct err *e);

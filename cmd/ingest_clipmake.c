@@ -53,7 +53,7 @@ static json_t *seconds(double v)
 	return json_real(nearbyint(v * 1e6) / 1e6);
 }
 
-/* frames: as they are stored; text is looked for in the middle one. */
+/* frames: as they are stored; networks score the middle one. */
 static int facts_add(struct item *it, const struct clip_source *s, const struct shot_clip *c, const struct picture *const *frames, struct err *e)
 {
 	const struct job *j = s->job;
@@ -83,7 +83,7 @@ static int facts_add(struct item *it, const struct clip_source *s, const struct 
 	rc = clip_scores(&scores, frames, c->n, e);
 	if (!rc) {
 		scores_put(facts, &scores, 1);
-		rc = text_put(facts, frames[c->n / 2], s->options, e);
+		rc = nets_put(facts, frames[c->n / 2], s->options, e);
 	}
 	if (!rc)
 		rc = facts_merge(it, facts, j->graph ? j->name : j->path, e);

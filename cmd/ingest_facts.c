@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cmd/ingest.h"
+#include "cmd/ingest_rating.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "data/clipscores.h"
@@ -33,15 +34,20 @@ void scores_put(json_t *facts, const struct clip_scores *s, int clip)
 	json_object_set_new(facts, "moving", score_number(s->moving));
 }
 
-int text_put(json_t *facts, const struct picture *p, const struct work_options *o, struct err *e)
+int nets_put(json_t *facts, const struct picture *p, const struct work_options *o, struct err *e)
 {
-	double share;
+	double v;
 
-	if (!o->text)
-		return 0;
-	if (textarea_score(o->text, &share, p, e))
-		return -1;
-	json_object_set_new(facts, "text", score_number(share));
+	if (o->text) {
+		if (textarea_score(o->text, &v, p, e))
+			return -1;
+		json_object_set_new(facts, "text", score_number(v));
+	}
+	if (o->rater) {
+		if (rater_rate(o->rater, &v, p, e))
+			return -1;
+		json_object_set_new(facts, "aesthetic", score_number(v));
+	}
 	return 0;
 }
 

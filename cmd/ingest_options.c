@@ -135,6 +135,11 @@ const struct option ingest_options[] = {
     {"--text-detector", .type = OPTION_TEXT, REQUEST(text), .arg = "FILE",
      .help = "add the share that text covers to the scores, by the detector in FILE (ONNX)", .when = {{USE_NEEDS, "--clips --scores"}},
      .stamp = STAMP_OTHERWISE},
+    {"--aesthetic", .type = OPTION_TEXT, REQUEST(aesthetic), .arg = "FILE",
+     .help = "add the rating by the predictor in FILE to the scores, of the embedding by --features",
+     .when = {{USE_NEEDS, "--clips --scores"}, {USE_NEEDS, "--features"}}, .stamp = STAMP_OTHERWISE},
+    {"--features", .type = OPTION_TEXT, REQUEST(features), .arg = "NAME:PATH", .help = "the network whose embedding --aesthetic rates, as clip:DIR",
+     .when = {{USE_NEEDS, "--aesthetic"}}, .stamp = STAMP_OTHERWISE},
     {"--seeds", .type = OPTION_INT, REQUEST(seeds), .lo = 1, .hi = 1e7, .arg = "N", .preset = "1", .help = "instances of a graph with placeholders",
      .when = {{USE_INPUT, "a graph"}}, .stamp = STAMP_OTHERWISE},
     {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed of the first instance", OPTION_ALWAYS,
@@ -279,6 +284,10 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const struct ingest_n
 		stamp_input(s, "transnet", nets->transnet);
 	if (*nets->text)
 		stamp_input(s, "text_detector", nets->text);
+	if (*nets->rating[0]) {
+		stamp_input(s, "features", nets->rating[0]);
+		stamp_input(s, "aesthetic", nets->rating[1]);
+	}
 	if (media) {
 		struct str versions = {0};
 

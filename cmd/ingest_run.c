@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/ingest_rating.h"
 #include "cmd/ingest_run.h"
 #include "cmd/ingest_sound.h"
 #include "core/mem.h"
@@ -420,7 +421,7 @@ static struct device *device_make(struct pool **pool, const struct ingest_reques
 	return *pool ? device_cpu(*pool, DT_F32) : NULL;
 }
 
-/* Open the networks that find shots and text, before any decoder starts. */
+/* Open the networks, before any decoder starts. */
 static int nets_open(struct sink *s, struct err *e)
 {
 	const struct ingest_request *r = s->r;
@@ -430,6 +431,11 @@ static int nets_open(struct sink *s, struct err *e)
 			return -1;
 		s->work.clip.net = transnet_open(r->transnet, s->device, e);
 		if (!s->work.clip.net)
+			return -1;
+	}
+	if (r->aesthetic) {
+		s->work.rater = rater_open(r->features, r->aesthetic, (int)r->threads, s->nets.rating, e);
+		if (!s->work.rater)
 			return -1;
 	}
 	if (!r->text)
@@ -445,6 +451,7 @@ static void sink_release(struct sink *s)
 	transnet_free(s->work.clip.net);
 	device_free(s->device);
 	pool_free(s->net_pool);
+	rater_free(s->work.rater);
 	textarea_free(s->work.text);
 	device_free(s->text_device);
 	pool_free(s->text_pool);

@@ -17,9 +17,11 @@ struct ingest_request {
 	int64_t stride;    /* from the beginning of a clip to that of the next, in frames of clips; 0: as long as a clip */
 	struct scene_rule scene;
 	const char *transnet; /* weights for the detector SCENES_TRANSNET; else NULL */
-	const char *text;     /* a detector of text (data/textarea.h), for scores; else NULL */
-	int crop;             /* index into the choices of --crop */
-	int grey;             /* 1: clips of one channel */
+	const char *features; /* the network whose embeddings `aesthetic` rates; NULL: none */
+	const char *aesthetic;
+	const char *text; /* a detector of text (data/textarea.h), for scores; else NULL */
+	int crop;         /* index into the choices of --crop */
+	int grey;         /* 1: clips of one channel */
 	struct sound_options sound;
 	int scores;
 	int64_t frames; /* most frames of a video or an instance of a graph; 0: all of a video, 30 of an instance */
@@ -42,12 +44,12 @@ struct ingest_request ingest_defaults(void);
 int ingest_check(const struct ingest_request *r, struct err *e);
 /* Most frames of an instance of a graph. */
 int64_t ingest_graph_frames(const struct ingest_request *r);
-/* The options of decoding that a request implies, without `budget`, `stop`, `text` and `clip.net`, which ingest_run sets. */
+/* The options of decoding that a request implies, without `budget`, `stop`, `text`, `rater` and `clip.net`, which ingest_run sets. */
 struct work_options ingest_work(const struct ingest_request *r);
 
 /* SHA-256 of the networks that are used; "": none. */
 struct ingest_nets {
-	char transnet[65], text[65];
+	char transnet[65], text[65], rating[2][65]; /* rating: the features and their predictor */
 };
 
 /* The stamp of the tar. names: list of class names, or NULL; its reference is taken over. NULL if a source

@@ -51,7 +51,7 @@ static int picture_score(struct item *it, const struct picture *p, const struct 
 		return -1;
 	it->facts = it->facts ? it->facts : json_object();
 	scores_put(it->facts, &s, 0);
-	return text_put(it->facts, p, o, e);
+	return nets_put(it->facts, p, o, e);
 }
 
 /* Resize p, add it to the sample as a PNG, and release it. */

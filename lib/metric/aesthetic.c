@@ -84,6 +84,20 @@ void aesthetic_release(struct aesthetic *a)
 	*a = (struct aesthetic){0};
 }
 
+int aesthetic_rate(double *score, const struct aesthetic *a, const float *x, struct err *e)
+{
+	double length = 0, v = 0;
+
+	for (int k = 0; k < a->dims; k++) {
+		length += (double)x[k] * (double)x[k];
+		v += (double)x[k] * a->weight[k];
+	}
+	if (!(length > 0))
+		return err_set(e, ERR_DATA, "aesthetic: the embedding of a picture is zero");
+	*score = v / sqrt(length) + a->bias;
+	return 0;
+}
+
 int aesthetic_score(double *mean, double *se, const struct aesthetic *a, const float *x, int64_t n, struct err *e)
 {
 	double sum = 0, squares = 0;
@@ -91,15 +105,10 @@ int aesthetic_score(double *mean, double *se, const struct aesthetic *a, const f
 	if (n < 2)
 		return err_set(e, ERR_USAGE, "aesthetic needs at least 2 samples, not %lld", (long long)n);
 	for (int64_t i = 0; i < n; i++, x += a->dims) {
-		double length = 0, v = 0;
+		double v;
 
-		for (int k = 0; k < a->dims; k++) {
-			length += (double)x[k] * (double)x[k];
-			v += (double)x[k] * a->weight[k];
-		}
-		if (!(length > 0))
-			return err_set(e, ERR_DATA, "aesthetic: the embedding of a picture is zero");
-		v = v / sqrt(length) + a->bias;
+		if (aesthetic_rate(&v, a, x, e))
+			return -1;
 		squares += i ? (v - sum / (double)i) * (v - sum / (double)i) * (double)i / (double)(i + 1) : 0;
 		sum += v;
 	}

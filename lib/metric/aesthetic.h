@@ -20,6 +20,8 @@ struct aesthetic {
 int aesthetic_load(struct aesthetic *a, const char *path, struct err *e);
 void aesthetic_release(struct aesthetic *a); /* a zeroed one is allowed */
 
+/* The score of one embedding x (dims), which is first divided by its length. ERR_DATA if it is zero. */
+int aesthetic_rate(double *score, const struct aesthetic *a, const float *x, struct err *e);
 /* Mean and standard error of the scores of embeddings x (n, dims), each of which is first divided by its length. n >= 2, else ERR_USAGE; a row of
  * zeros is ERR_DATA. */
 int aesthetic_score(double *mean, double *se, const struct aesthetic *a, const float *x, int64_t n, struct err *e);

@@ -7,8 +7,8 @@
 
 struct rater;
 
-/* features: the network whose embeddings are rated, a spec of extractor_open; predictor: a file of aesthetic_load. hash: their SHA-256. Errors of both;
- * ERR_DATA if the predictor was trained on embeddings of another length. Caller frees with rater_free. */
+/* features: the network whose embeddings are rated, a spec of extractor_open; predictor: a file of aesthetic_load. hash: their SHA-256. Errors of
+ * both; ERR_DATA if the predictor was trained on embeddings of another length. Caller frees with rater_free. */
 struct rater *rater_open(const char *features, const char *predictor, int threads, char hash[2][65], struct err *e);
 void rater_free(struct rater *r); /* NULL is allowed */
 

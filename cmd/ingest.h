@@ -263,18 +263,17 @@ struct clip_tally {
 struct work_options {
 	int64_t size; /* side of the square pictures; 0: not resized, or to a bucket */
 	struct buckets buckets;
-	const char *resize;    /* a name of resize_filter_names, or "adm" */
-	int64_t frames;        /* most frames of one video; 0: all */
-	int64_t graph_frames;  /* most frames of one instance of a graph */
-	double fps, timeout;   /* as in decode_limits */
-	uint64_t memory;       /* most bytes that decoding one still may take */
-	int64_t max_pixels;    /* of a picture or frame */
-	int scores;            /* 1: add scores of pictures and frames to their .json */
-	struct textarea *text; /* for their score of text, and that of clips; NULL: none; borrowed */
-	struct rater *rater;   /* for their score `aesthetic`; NULL: none; borrowed */
-	int classes;           /* 1: class_set will replace every .cls, so it is not checked */
-	int bare;              /* 1: decoders without a filter of system calls */
-	int alone;             /* 1: no other job runs; the decoder gets the whole budget, and frames need not wait */
+	const char *resize;   /* a name of resize_filter_names, or "adm" */
+	int64_t frames;       /* most frames of one video; 0: all */
+	int64_t graph_frames; /* most frames of one instance of a graph */
+	double fps, timeout;  /* as in decode_limits */
+	uint64_t memory;      /* most bytes that decoding one still may take */
+	int64_t max_pixels;   /* of a picture or frame */
+	int scores;           /* 1: add scores of pictures and frames to their .json */
+	struct scorers *nets; /* give further scores of these and of clips; NULL: none; borrowed */
+	int classes;          /* 1: class_set will replace every .cls, so it is not checked */
+	int bare;             /* 1: decoders without a filter of system calls */
+	int alone;            /* 1: no other job runs; the decoder gets the whole budget, and frames need not wait */
 	struct clip_options clip;
 	struct pool *pool; /* for the frames of a clip, while no other job runs; NULL: none */
 	struct budget *budget;
@@ -380,8 +379,6 @@ struct clip_scores;
 json_t *score_number(double v);
 /* Put scores into an object; clip 0: those of a picture only. */
 void scores_put(json_t *facts, const struct clip_scores *s, int clip);
-/* Put the scores of a picture that networks give into an object: `text` and `aesthetic`. Errors of textarea_score and rater_rate. */
-int nets_put(json_t *facts, const struct picture *p, const struct work_options *o, struct err *e);
 
 /* Check the class and the picture of a sample that was read from a tar, and resize the picture in place. `origin` is used in messages. */
 int item_fit(struct item *it, const char *origin, const struct work_options *o, struct err *e);

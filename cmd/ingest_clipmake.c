@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cmd/ingest_clips.h"
+#include "cmd/ingest_scorers.h"
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
@@ -83,7 +84,7 @@ static int facts_add(struct item *it, const struct clip_source *s, const struct 
 	rc = clip_scores(&scores, frames, c->n, e);
 	if (!rc) {
 		scores_put(facts, &scores, 1);
-		rc = nets_put(facts, frames[c->n / 2], s->options, e);
+		rc = scorers_put(s->options->nets, facts, frames[c->n / 2], e);
 	}
 	if (!rc)
 		rc = facts_merge(it, facts, j->graph ? j->name : j->path, e);

@@ -4,11 +4,9 @@
 #include <string.h>
 
 #include "cmd/ingest.h"
-#include "cmd/ingest_rating.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "data/clipscores.h"
-#include "data/textarea.h"
 
 /* The later digits of a score say nothing. */
 json_t *score_number(double v)
@@ -32,23 +30,6 @@ void scores_put(json_t *facts, const struct clip_scores *s, int clip)
 	json_object_set_new(facts, "motion_x", score_number(s->motion_x));
 	json_object_set_new(facts, "motion_y", score_number(s->motion_y));
 	json_object_set_new(facts, "moving", score_number(s->moving));
-}
-
-int nets_put(json_t *facts, const struct picture *p, const struct work_options *o, struct err *e)
-{
-	double v;
-
-	if (o->text) {
-		if (textarea_score(o->text, &v, p, e))
-			return -1;
-		json_object_set_new(facts, "text", score_number(v));
-	}
-	if (o->rater) {
-		if (rater_rate(o->rater, &v, p, e))
-			return -1;
-		json_object_set_new(facts, "aesthetic", score_number(v));
-	}
-	return 0;
 }
 
 int facts_merge(struct item *it, const json_t *facts, const char *origin, struct err *e)

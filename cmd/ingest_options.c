@@ -284,10 +284,10 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const struct ingest_n
 		stamp_input(s, "transnet", nets->transnet);
 	if (*nets->text)
 		stamp_input(s, "text_detector", nets->text);
-	if (*nets->rating[0]) {
-		stamp_input(s, "features", nets->rating[0]);
-		stamp_input(s, "aesthetic", nets->rating[1]);
-	}
+	if (*nets->features)
+		stamp_input(s, "features", nets->features);
+	if (*nets->aesthetic)
+		stamp_input(s, "aesthetic", nets->aesthetic);
 	if (media) {
 		struct str versions = {0};
 

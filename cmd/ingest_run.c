@@ -5,16 +5,14 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/ingest_rating.h"
 #include "cmd/ingest_run.h"
+#include "cmd/ingest_scorers.h"
 #include "cmd/ingest_sound.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/keyset.h"
 #include "data/samples.h"
-#include "data/textarea.h"
 #include "file/claim.h"
-#include "file/filehash.h"
 #include "file/standing.h"
 #include "file/tarfile.h"
 #include "file/weightfile.h"
@@ -41,9 +39,8 @@ struct sink {
 	struct budget budget;
 	struct work_options work;
 	struct pool *pool;
-	/* Devices with pools of their own: TransNet V2 runs while the clip before is made, whose text is looked for. */
-	struct pool *net_pool, *text_pool;
-	struct device *device, *text_device;
+	struct pool *net_pool; /* of its own: TransNet V2 runs while `pool` makes the clip before */
+	struct device *device;
 	struct ingest_nets nets;
 	struct progress show;
 	int64_t sources_done, sources; /* for progress */
@@ -415,35 +412,22 @@ static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool,
 	return rc < 0 ? -1 : 0;
 }
 
-static struct device *device_make(struct pool **pool, const struct ingest_request *r, struct err *e)
-{
-	*pool = pool_new((int)r->threads, e);
-	return *pool ? device_cpu(*pool, DT_F32) : NULL;
-}
-
 /* Open the networks, before any decoder starts. */
 static int nets_open(struct sink *s, struct err *e)
 {
 	const struct ingest_request *r = s->r;
 
 	if (r->clips && r->scene.detector == SCENES_TRANSNET) {
-		if (weightfile_hash_at(r->transnet, s->nets.transnet, e) || !(s->device = device_make(&s->net_pool, r, e)))
+		if (weightfile_hash_at(r->transnet, s->nets.transnet, e) || !(s->net_pool = pool_new((int)r->threads, e)))
 			return -1;
+		s->device = device_cpu(s->net_pool, DT_F32);
 		s->work.clip.net = transnet_open(r->transnet, s->device, e);
 		if (!s->work.clip.net)
 			return -1;
 	}
-	if (r->aesthetic) {
-		s->work.rater = rater_open(r->features, r->aesthetic, (int)r->threads, s->nets.rating, e);
-		if (!s->work.rater)
-			return -1;
-	}
-	if (!r->text)
-		return 0;
-	if (filehash(r->text, s->nets.text, e) || !(s->text_device = device_make(&s->text_pool, r, e)))
-		return -1;
-	s->work.text = textarea_open(r->text, s->text_device, e);
-	return s->work.text ? 0 : -1;
+	if (r->text || r->aesthetic)
+		s->work.nets = scorers_open(r, &s->nets, e);
+	return (r->text || r->aesthetic) && !s->work.nets ? -1 : 0;
 }
 
 static void sink_release(struct sink *s)
@@ -451,10 +435,7 @@ static void sink_release(struct sink *s)
 	transnet_free(s->work.clip.net);
 	device_free(s->device);
 	pool_free(s->net_pool);
-	rater_free(s->work.rater);
-	textarea_free(s->work.text);
-	device_free(s->text_device);
-	pool_free(s->text_pool);
+	scorers_free(s->work.nets);
 	outfile_abort(&s->file);
 	tar_release(&s->tar);
 	class_list_release(&s->classes);

@@ -44,12 +44,12 @@ struct ingest_request ingest_defaults(void);
 int ingest_check(const struct ingest_request *r, struct err *e);
 /* Most frames of an instance of a graph. */
 int64_t ingest_graph_frames(const struct ingest_request *r);
-/* The options of decoding that a request implies, without `budget`, `stop`, `text`, `rater` and `clip.net`, which ingest_run sets. */
+/* The options of decoding that a request implies, without `budget`, `stop`, `nets` and `clip.net`, which ingest_run sets. */
 struct work_options ingest_work(const struct ingest_request *r);
 
 /* SHA-256 of the networks that are used; "": none. */
 struct ingest_nets {
-	char transnet[65], text[65], rating[2][65]; /* rating: the features and their predictor */
+	char transnet[65], text[65], features[65], aesthetic[65];
 };
 
 /* The stamp of the tar. names: list of class names, or NULL; its reference is taken over. NULL if a source

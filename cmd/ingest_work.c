@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cmd/ingest.h"
+#include "cmd/ingest_scorers.h"
 #include "cmd/ingest_sound.h"
 #include "core/hash.h"
 #include "core/mem.h"
@@ -51,7 +52,7 @@ static int picture_score(struct item *it, const struct picture *p, const struct 
 		return -1;
 	it->facts = it->facts ? it->facts : json_object();
 	scores_put(it->facts, &s, 0);
-	return nets_put(it->facts, p, o, e);
+	return scorers_put(o->nets, it->facts, p, e);
 }
 
 /* Resize p, add it to the sample as a PNG, and release it. */

@@ -2,7 +2,6 @@
 #include "data/textarea.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "core/mem.h"
@@ -17,7 +16,6 @@ static const double sure = .6, grow = 1.5; /* mean of a region; enlargement of i
 struct textarea {
 	struct onnxnet *net;
 	char *path;
-	pthread_mutex_t lock;
 };
 
 /* ---- boxes ---- */
@@ -121,7 +119,6 @@ struct textarea *textarea_open(const char *path, struct device *d, struct err *e
 	struct textarea *t = mem_zalloc(1, sizeof *t);
 
 	t->path = mem_strdup(path);
-	pthread_mutex_init(&t->lock, NULL);
 	if ((t->net = onnxnet_open(path, 3, d, e)) && !map_plan(t, 2 * MULTIPLE, 2 * MULTIPLE, e))
 		return t;
 	textarea_free(t);
@@ -133,7 +130,6 @@ void textarea_free(struct textarea *t)
 	if (!t)
 		return;
 	onnxnet_free(t->net);
-	pthread_mutex_destroy(&t->lock);
 	mem_free(t->path);
 	mem_free(t);
 }
@@ -183,9 +179,7 @@ int textarea_score(struct textarea *t, double *share, const struct picture *p, s
 	if (picture_resize(&small, p, side_of(p->width, longer), side_of(p->height, longer), RESIZE_BILINEAR, e))
 		return -1;
 	map = mem_alloc((size_t)small.width * (size_t)small.height * sizeof *map);
-	pthread_mutex_lock(&t->lock);
 	rc = map_make(t, map, &small, e);
-	pthread_mutex_unlock(&t->lock);
 	if (!rc)
 		*share = textarea_of_map(map, small.height, small.width);
 	mem_free(map);

@@ -119,16 +119,17 @@ static int attr_take(struct onnx *o, struct onnx_attr *a, const Onnx__Attribute 
 
 static int node_take(struct onnx *o, struct onnx_node *n, const Onnx__Node *m, struct err *e)
 {
+	struct onnx_attr *attr = arena_alloc(&o->memory, (m->n_attribute + 1) * sizeof *attr);
 	int rc = 0;
 
-	if (m->n_input > ONNX_IN || m->n_output > ONNX_OUT || m->n_attribute > ONNX_ATTRS)
-		return err_set(e, ERR_DATA, "%s: \"%s\" has more inputs, outputs or attributes than %d, %d and %d", o->where, text(m->op_type),
-		               ONNX_IN, ONNX_OUT, ONNX_ATTRS);
+	if (m->n_input > ONNX_IN || m->n_output > ONNX_OUT || m->n_attribute > PARTS_MOST)
+		return err_set(e, ERR_DATA, "%s: \"%s\" has more inputs than %d, or more outputs than %d", o->where, text(m->op_type), ONNX_IN,
+		               ONNX_OUT);
 	if (*text(m->domain) && strcmp(m->domain, "ai.onnx"))
 		return err_set(e, ERR_DATA, "%s: the operator \"%s\" is of \"%s\", not of ONNX", o->where, text(m->op_type), m->domain);
-	*n = (struct onnx_node){.op = text(m->op_type), .ins = (int)m->n_input, .outs = (int)m->n_output, .attrs = (int)m->n_attribute};
+	*n = (struct onnx_node){.op = text(m->op_type), .ins = (int)m->n_input, .outs = (int)m->n_output, .attrs = (int)m->n_attribute, .attr = attr};
 	for (int i = 0; i < n->attrs && !rc; i++)
-		rc = attr_take(o, &n->attr[i], m->attribute[i], e);
+		rc = attr_take(o, &attr[i], m->attribute[i], e);
 	return rc;
 }
 

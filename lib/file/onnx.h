@@ -10,7 +10,7 @@
 #include "core/err.h"
 #include "file/safetensors.h"
 
-enum { ONNX_IN = 16, ONNX_OUT = 8, ONNX_ATTRS = 24 };
+enum { ONNX_IN = 16, ONNX_OUT = 8 };
 
 /* An attribute. Which member holds its value, the operator says. */
 struct onnx_attr {
@@ -28,7 +28,7 @@ struct onnx_node {
 	int in[ONNX_IN]; /* -1: an optional input that is not given */
 	int out[ONNX_OUT];
 	int ins, outs, attrs;
-	struct onnx_attr attr[ONNX_ATTRS];
+	const struct onnx_attr *attr; /* (attrs) */
 };
 
 struct onnx;

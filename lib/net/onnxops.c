@@ -197,7 +197,7 @@ static int batch_norm(struct walk *w)
 	}
 	for (int i = 0; i < 4; i++)
 		mem_free(v[i]);
-	return there ? affine(w, x, scale, shift) : refuse(w, "has not four numbers a channel");
+	return there ? affine(w, x, scale, shift) : refuse(w, "lacks four numbers for each channel");
 }
 
 static int is_list(const struct onnx_attr *a, const int64_t *v, int n)
@@ -231,7 +231,7 @@ static double *constant(struct walk *w, int k, const struct place *x, int64_t *n
 
 	*n = t ? st_count(t) : 0;
 	if (*n != 1 && (*n != x->c || t->rank < 3 || t->rank > 4 || t->shape[t->rank - 3] != x->c)) {
-		refuse(w, "has a constant that is neither one number nor one a channel");
+		refuse(w, "has a constant that is neither one number nor one for each channel");
 		return NULL;
 	}
 	v = vector(w, k, *n);
@@ -351,7 +351,7 @@ static int resize(struct walk *w)
 	if (!x)
 		return refuse(w, "reads no picture");
 	if (!f || !plain || strcmp(onnx_text(w->n, "mode", "nearest"), "nearest"))
-		return refuse(w, "is no nearest neighbour by a power of two");
+		return refuse(w, "is not nearest-neighbour upsampling by a power of two");
 	y = x->t;
 	for (int64_t k = f; k > 1 && y; k /= 2)
 		y = op_upsample_nearest(w->l->t, y);
@@ -366,7 +366,7 @@ static int concat(struct walk *w)
 	int n = w->n->ins;
 
 	if (!first || (axis != 1 && axis != -3))
-		return refuse(w, "joins something else than channels");
+		return refuse(w, "joins along another dimension than the channels");
 	if (n > 2 * OP_IN - 1)
 		return refuse(w, "joins too many pictures");
 	for (int i = 0; i < n; i++) {
@@ -406,14 +406,14 @@ static int window_read(const struct walk *w, struct window *o, const struct plac
 	*o = (struct window){.kh = kh ? kh : list_at(size, 0, 2, 0), .kw = kw ? kw : list_at(size, 1, 2, 0), .stride = list_at(strides, 0, 2, 1)};
 	o->pad = (struct padding){list_at(pads, 0, 4, 0), list_at(pads, 1, 4, 0), list_at(pads, 2, 4, 0), list_at(pads, 3, 4, 0)};
 	if (strcmp(automatic, "NOTSET") && strcmp(automatic, "VALID"))
-		return refuse(w, "pads by itself");
+		return refuse(w, "has auto_pad");
 	if (list_at(dilations, 0, 2, 1) != 1 || list_at(dilations, 1, 2, 1) != 1)
 		return refuse(w, "is dilated");
 	if (o->kh < 1 || o->kw < 1 || o->kh > 64 || o->kw > 64 || o->stride < 1 || o->stride > 64 || list_at(strides, 1, 2, o->stride) != o->stride)
-		return refuse(w, "has a window of this size or stride");
+		return refuse(w, "has a window or a stride outside 1 to 64, or unlike strides");
 	if (o->pad.top < 0 || o->pad.left < 0 || o->pad.bottom < 0 || o->pad.right < 0 || o->pad.top >= o->kh || o->pad.left >= o->kw ||
 	    o->pad.bottom >= o->kh || o->pad.right >= o->kw || x->h + o->pad.top + o->pad.bottom < o->kh || x->w + o->pad.left + o->pad.right < o->kw)
-		return refuse(w, "has this padding, or a window larger than its picture");
+		return refuse(w, "has more padding than its window, or a window larger than its picture");
 	out[0] = (x->h + o->pad.top + o->pad.bottom - o->kh) / o->stride + 1;
 	out[1] = (x->w + o->pad.left + o->pad.right - o->kw) / o->stride + 1;
 	return 0;
@@ -432,7 +432,7 @@ static int max_pool(struct walk *w)
 		return -1;
 	equal = o.pad.top == o.pad.left && o.pad.top == o.pad.bottom && o.pad.top == o.pad.right;
 	if (o.kh != o.kw || !equal || 2 * o.pad.top > o.kh || onnx_int(w->n, "ceil_mode", 0))
-		return refuse(w, "has windows that are not square, or end beyond the padding");
+		return refuse(w, "has windows that are not square, unlike padding, or ceil_mode");
 	return make(w, out[0], out[1], x->c, x->t ? op_pool(w->l->t, x->t, POOL_MAX, o.kh, o.stride, o.pad.top, 0) : NULL);
 }
 

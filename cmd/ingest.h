@@ -270,7 +270,7 @@ struct work_options {
 	uint64_t memory;      /* most bytes that decoding one still may take */
 	int64_t max_pixels;   /* of a picture or frame */
 	int scores;           /* 1: add scores of pictures and frames to their .json */
-	struct scorers *nets; /* give further scores of these and of clips; NULL: none; borrowed */
+	struct scorers *nets; /* networks that score pictures and clips; NULL: none; borrowed */
 	int classes;          /* 1: class_set will replace every .cls, so it is not checked */
 	int bare;             /* 1: decoders without a filter of system calls */
 	int alone;            /* 1: no other job runs; the decoder gets the whole budget, and frames need not wait */

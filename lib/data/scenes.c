@@ -56,8 +56,9 @@ void scene_size(int width, int height, int *w, int *h)
 	*h += *h < 1;
 }
 
-/* OpenCV divides by tables in fixed point (imgproc/src/color_hsv.simd.hpp, RGB2HSV_b): 2^12 * 255 / v, and 2^12 * 180 / (6 * diff), rounded. A
- * division in float rounds to the same integers for every v and diff, and fits into vectors; so do runs of pixels whose channels lie apart. */
+/* OpenCV divides by tables in fixed point (imgproc/src/color_hsv.simd.hpp, RGB2HSV_b): 2^12 * 255 / v, and 2^12 * 180 / (6 * diff), rounded.
+ * A rounded division in float gives the same integers for every v and diff, and the compiler can vectorise it, which it cannot do with a table. It
+ * works on RUN pixels at a time, whose channels are separated first. */
 #define SHIFT 12
 #define HALF (1 << (SHIFT - 1))
 

@@ -164,7 +164,7 @@ static int clip(struct walk *w)
 	return make(w, x->h, x->w, x->c, x->t ? clipped(w, x->t, lo, hi) : NULL);
 }
 
-/* x scale + shift, each of one number a channel; takes over both. */
+/* x scale + shift, each with one number for each channel. Frees scale and shift. */
 static int affine(struct walk *w, const struct place *x, double *scale, double *shift)
 {
 	struct tensor *y = x->t;
@@ -222,7 +222,7 @@ static int mean(struct walk *w)
 
 /* ---- operators of two ---- */
 
-/* The constant among the two inputs as numbers of the channels of x, `*n` of them: 1 or x's. New, or NULL with an error. */
+/* Input k as a constant: *n is 1, or the number of x's channels. The numbers are new (mem_free); NULL with an error. */
 static double *constant(struct walk *w, int k, const struct place *x, int64_t *n)
 {
 	const struct st_tensor *t = tensor(w, k);
@@ -295,7 +295,7 @@ static int arithmetic(struct walk *w)
 
 /* ---- sizes ---- */
 
-/* A constant in another shape: exporters write one number a channel so. */
+/* A constant in another shape. Some exporters store one number for each channel flat, and reshape it in the graph. */
 static int reshape(struct walk *w)
 {
 	const struct st_tensor *t = tensor(w, 0);

@@ -19,9 +19,10 @@ check "the middle frame counts" ddm-ingest --clips 12 --fps 4 --text-detector "$
 check "and has a bar" near with.tar bar@000000 .1146
 check "of one channel" ddm-ingest --clips 12 --fps 4 --grey --text-detector "$nets/bright.onnx" -o grey.tar "$bar"
 check_out "as in colours" "$(text with.tar bar@000000)" text grey.tar bar@000000
-check "many clips" ddm-ingest --clips 2 --fps 4 --seeds 12 --threads 3 --duplicates --text-detector "$nets/bright.onnx" -o three.tar "$bar"
-check "on one thread" ddm-ingest --clips 2 --fps 4 --seeds 12 --threads 1 --duplicates --text-detector "$nets/bright.onnx" -o one.tar "$bar"
+check "many clips with a bar" ddm-ingest --clips 12 --fps 4 --seeds 5 --threads 3 --duplicates --text-detector "$nets/bright.onnx" -o three.tar "$bar"
+check "on one thread" ddm-ingest --clips 12 --fps 4 --seeds 5 --threads 1 --duplicates --text-detector "$nets/bright.onnx" -o one.tar "$bar"
 check_same "the same bytes" three.tar one.tar
+check "which have the score" near one.tar bar-0004@000000 .1146
 check_grep "the stamp has the detector" "\"text_detector\":\"$(sha256sum "$nets/bright.onnx" | cut -c 1-64)\"" with.tar
 cp with.tar before.tar
 check "the same command" ddm-ingest --clips 12 --fps 4 --text-detector "$nets/bright.onnx" -o with.tar "$bar"

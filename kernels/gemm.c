@@ -15,19 +15,23 @@
  *   op(A) = A    M is large (tokens) and B is a weight. The pool packs all of B into panels of NR columns, [k][NR], unless the caller did; then
  *                tiles of C are tasks. A chunk of a task's panels stays in the second-level cache, and MR rows of A at a time, read in place,
  *                stay in the first.
- *   op(A) = A^T  K is large (tokens, in a weight gradient). The next chunk of A and B is prefetched. With 32 vector registers chunks are read in
- *                place. With 16 the tiles are smaller, so a chunk is read more often and its many pages cost more: it is packed, and a task has
- *                more rows of C, so that each packed value is used more often. The same holds for wide matrices on Intel's processors. If C has
- *                too few tiles for the pool, chunks are tasks too, and their sums are added in order. */
+ *   op(A) = A^T  K is large (tokens, in a weight gradient). With 32 vector registers chunks are read in place, and the next chunk of A and B is
+ *                prefetched. With 16 the tiles are smaller, so a chunk is read more often and its many pages cost more: it is packed. The same
+ *                holds for wide matrices on Intel's processors. One worker packs GROUP rows of op(A) at a time and prefetches the next GROUP;
+ *                several pack a wave of chunks together, once for all tasks. If C is small or has too few tiles for the pool, chunks are tasks
+ *                too, each packs its own, and their sums are added in order. */
 enum {
 	KC = GEMM_KC,
 	MC = 16 * MR,       /* rows of a task's part of C, at most */
 	NC = 12 * NR,       /* columns of a task's part of C, at most */
-	WIDE = 384,         /* reals of a row; Intel's processors read columns of wider rows slowly */
+	MC_T = 64 * MR,     /* rows of a task's part of C in a weight gradient whose chunks are packed, at most */
+	WIDE = 96,          /* reals of a row; Intel's processors read columns of wider rows slowly */
+	GROUP = 96,         /* rows of op(A) packed together in a weight gradient: a multiple of MR */
 	STREAMED = 1 << 20, /* an aux array of at least so many elements bypasses the cache; the backward pass reads it much later */
 	SUMMED = 4 * VLEN,  /* rows of op(A) summed together */
-	WAVE = 32,          /* chunk sums held at once, at most */
-	HELD = 1 << 21,     /* reals of chunk sums held at once, about */
+	SMALL = 1 << 16,    /* elements of a small C; adding the sums of chunks takes less time than sharing what is packed */
+	WAVE = 32,          /* chunks whose sums or packed operands are held at once, at most */
+	HELD = 1 << 21,     /* reals of them held at once, about */
 	TASKS_EACH = 4,     /* with fewer tasks per worker, tasks are made smaller */
 	MADE = KC + 16,     /* stride between made or copied rows of A */
 	WAY = 1024          /* rows at a multiple of this stride share a cache set, so such a matrix is copied */
@@ -50,8 +54,9 @@ struct job {
 	real *packed;       /* memory to pack them into, or NULL */
 	real *own;          /* scratch of worker 0 */
 	int64_t each;       /* reals of scratch per worker */
-	int64_t chunk0;     /* first chunk of this wave, if chunks are tasks */
-	int64_t wave;       /* chunks whose sums are held at once */
+	int64_t chunk0;     /* first chunk of this wave */
+	int64_t wave;       /* chunks whose sums or packed operands are held at once */
+	real *rows;         /* op(A) of this wave as [chunk][panel of MR rows] of GEMM_ASTEP, while `packed` holds op(B); or NULL */
 	real *sums;         /* [wave][M][N] of C, then [wave][M] of row sums; or NULL */
 };
 
@@ -61,36 +66,20 @@ static int sums_rows(const struct job *s)
 }
 
 #if defined(__x86_64__)
-
-static int reads_wide_rows_slowly(void)
-{
-	return __builtin_cpu_is("intel");
-}
-
+#define READS_WIDE_ROWS_SLOWLY __builtin_cpu_is("intel")
 #else
-
-static int reads_wide_rows_slowly(void)
-{
-	return 0;
-}
-
+#define READS_WIDE_ROWS_SLOWLY 0
 #endif
 
 static int reads_in_place(const struct gemm *g)
 {
-	return VREGS == 32 && ((g->lda <= WIDE && g->ldb <= WIDE) || !reads_wide_rows_slowly());
+	return VREGS == 32 && ((g->lda <= WIDE && g->ldb <= WIDE) || !READS_WIDE_ROWS_SLOWLY);
 }
 
-/* In a weight gradient: rows of op(A) packed together, and rows and columns of a task. In place, two chunks of both A and B should fit the
- * second-level cache. */
-static int64_t pack_t(const struct job *s)
-{
-	return s->in_place ? 8 * MR : 16 * MR;
-}
-
+/* In a weight gradient: rows and columns of a task. In place, two chunks of both A and B should fit the second-level cache. */
 static int64_t mc_t(const struct job *s)
 {
-	return s->in_place ? pack_t(s) : 4 * pack_t(s);
+	return s->in_place ? GROUP : MC_T;
 }
 
 static int64_t nc_t(const struct job *s)
@@ -121,7 +110,7 @@ static int b_in_place(const struct job *s)
 {
 	const struct gemm *g = s->g;
 
-	return g->ta == GEMM_T && s->in_place && g->tb == GEMM_N && g->ldb % WAY && !g->make;
+	return g->ta == GEMM_T && !s->rows && (s->in_place || (VREGS == 32 && g->m <= GROUP)) && g->tb == GEMM_N && g->ldb % WAY && !g->make;
 }
 
 /* Prefetch part `turn` of `turns` of m rows of A. */
@@ -149,8 +138,8 @@ struct block {
 	int64_t i0, i1, j0, j1;
 };
 
-/* Set what a weight gradient prefetches during tile `turn` of a block: one cache line of each row of the next chunk, A's first. */
-static void tile_ask(struct tile *t, const struct job *s, const struct block *r, int64_t k1, int64_t turn)
+/* Set what a weight gradient in place prefetches during tile `turn` of a block: one cache line of each row of the next chunk, A's first. */
+static void ask_chunk(struct tile *t, const struct job *s, const struct block *r, int64_t k1, int64_t turn)
 {
 	const struct gemm *g = s->g;
 	int64_t lines_a = ceil_div(r->i1 - r->i0, LINE), lines_b = g->tb == GEMM_N && !g->make ? ceil_div(r->j1 - r->j0, LINE) : 0;
@@ -167,19 +156,39 @@ static void tile_ask(struct tile *t, const struct job *s, const struct block *r,
 	}
 }
 
-/* Compute one chunk of a block of C. b: the packed panels of its columns. Each tile prefetches a part of the data needed next: the next MR rows
- * of A, or the next chunk of a weight gradient. */
+/* Set what a weight gradient that packs prefetches during tile `turn` of the group of rows from i0 on: one cache line of each row of the next group. */
+static void ask_group(struct tile *t, const struct job *s, const struct block *r, int64_t i0, int64_t k0, int64_t turn)
+{
+	const struct gemm *g = s->g;
+	int64_t next = i0 + GROUP;
+
+	if (next >= r->i1) {
+		next = r->i0;
+		k0 = k0 + KC < g->k ? k0 + KC : k0;
+	}
+	t->ask = s->a;
+	t->step = 0;
+	if (turn < ceil_div(min64(GROUP, r->i1 - next), LINE)) {
+		t->ask = s->a + k0 * g->lda + next + turn * LINE;
+		t->step = g->lda;
+	}
+}
+
+/* Compute one chunk of a block of C. b: the packed panels of its columns. abuf: room for rows of op(A), or the chunk's part of s->rows. Each tile
+ * prefetches a part of the data needed next: the next rows of A, or a part of the next chunk of a weight gradient. */
 static void block_run(const struct job *s, const struct block *r, int64_t chunk, const real *b, real *abuf, int add, int last, real *c, int64_t ldc)
 {
 	const struct gemm *g = s->g;
-	int64_t k0 = chunk * KC, across = ceil_div(r->j1 - r->j0, NR), turn = 0, pack_rows = pack_t(s);
+	int64_t k0 = chunk * KC, across = ceil_div(r->j1 - r->j0, NR), turn = 0;
 	int by_rows = g->ta == GEMM_N, a_here = a_in_place(s), b_here = b_in_place(s), made = g->make && by_rows;
 	struct epilogue ep = last && s->ep ? *s->ep : (struct epilogue){0};
 	const real *from = add ? c : chunk == 0 && s->ep ? s->ep->start : NULL;
 	int64_t ldfrom = add ? ldc : s->ep ? s->ep->ldstart : 0;
 	int plain = !from && !g->alpha && !ep.bias && !ep.aux;
 	int stream = ep.aux && (uintptr_t)ep.aux % VBYTES == 0 && ep.ldaux % VLEN == 0 && g->m * g->n >= STREAMED;
-	struct tile t = {.by_rows = by_rows,
+	struct tile t = {.layout = by_rows                 ? TILE_ROWS
+	                           : s->in_place || b_here ? TILE_COLUMNS
+	                                                   : TILE_PACKED,
 	                 .lda = a_here    ? g->lda
 	                        : by_rows ? MADE
 	                                  : MR,
@@ -193,10 +202,11 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 	for (int64_t i = r->i0; i < r->i1; i += MR) {
 		int64_t m = min64(MR, r->i1 - i);
 		const real *rows = made ? NULL : by_rows ? s->a + i * g->lda + k0 : s->a + k0 * g->lda + i; /* stored rows, or NULL */
-		const real *a = a_here ? rows : by_rows ? abuf : abuf + (i - r->i0) % pack_rows / MR * GEMM_ASTEP;
+		int64_t in_buf = s->rows ? i : (i - r->i0) % GROUP;
+		const real *a = a_here ? rows : by_rows ? abuf : abuf + in_buf / MR * GEMM_ASTEP;
 
-		if (!by_rows && !a_here && (i - r->i0) % pack_rows == 0)
-			pack_a(g, s->a, i, min64(i + pack_rows, r->i1), k0, t.kc, abuf);
+		if (!by_rows && !a_here && !s->rows && in_buf == 0)
+			pack_a(g, s->a, i, min64(i + GROUP, r->i1), k0, t.kc, abuf);
 		if (by_rows && !a_here)
 			rows_bring(g, rows, i, m, k0, t.kc, abuf);
 		for (int64_t j = r->j0; j < r->j1; j += NR, turn++) {
@@ -216,8 +226,10 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 				t.step = turn % across ? 0 : LINE;
 			} else if (by_rows)
 				rows_prefetch(rows + m * g->lda, g->lda, min64(MR, r->i1 - i - m), t.kc, turn % across, across);
-			else
-				tile_ask(&t, s, r, k0 + t.kc < g->k ? k0 + t.kc : k0, turn);
+			else if (s->in_place)
+				ask_chunk(&t, s, r, k0 + t.kc < g->k ? k0 + t.kc : k0, turn);
+			else if (!s->rows)
+				ask_group(&t, s, r, i - in_buf, k0, in_buf / MR * across + (j - r->j0) / NR);
 			t.n = n;
 			t.plain = plain && n == NR;
 			t.bias = ep.bias ? ep.bias + j : NULL;
@@ -233,6 +245,12 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 		v_stream_end();
 }
 
+/* The packed op(A) of chunk q of the wave. */
+static real *wave_rows(const struct job *s, int64_t q)
+{
+	return s->rows + q * ceil_div(s->g->m, MR) * GEMM_ASTEP;
+}
+
 static void task_pack(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
@@ -240,6 +258,21 @@ static void task_pack(void *arg, int64_t task, int worker)
 
 	(void)worker;
 	pack_b(s->g, s->b, panel * NR, chunk * KC, kc, s->packed + chunk * KC * s->npad + panel * NR * kc);
+}
+
+/* Pack a group of rows of op(A), or a panel of op(B), of one chunk of the wave. */
+static void task_pack_wave(void *arg, int64_t task, int worker)
+{
+	const struct job *s = arg;
+	const struct gemm *g = s->g;
+	int64_t groups = ceil_div(g->m, GROUP), parts = groups + s->npad / NR, part = task % parts, q = task / parts;
+	int64_t k0 = (s->chunk0 + q) * KC, kc = chunk_len(g, s->chunk0 + q), i = part * GROUP, j = (part - groups) * NR;
+
+	(void)worker;
+	if (part < groups)
+		pack_a(g, s->a, i, min64(i + GROUP, g->m), k0, kc, wave_rows(s, q) + i / MR * GEMM_ASTEP);
+	else
+		pack_b(g, s->b, j, k0, kc, s->packed + q * KC * s->npad + j * kc);
 }
 
 static void pack_part(const struct job *s, const struct block *r, int64_t chunk, real *dst)
@@ -315,7 +348,7 @@ static void task_tile(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	struct block r = job_block(s, task);
 	int64_t chunks = chunk_count(g);
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + pack_t(s) / MR * GEMM_ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + GROUP / MR * GEMM_ASTEP;
 
 	for (int64_t q = 0; q < chunks; q++) {
 		const real *b = bbuf;
@@ -330,6 +363,24 @@ static void task_tile(void *arg, int64_t task, int worker)
 	}
 }
 
+/* Add the chunks of a wave to one task's part of C. */
+static void task_wave(void *arg, int64_t task, int worker)
+{
+	const struct job *s = arg;
+	const struct gemm *g = s->g;
+	struct block r = job_block(s, task);
+	int64_t chunks = chunk_count(g);
+
+	(void)worker;
+	for (int64_t q = s->chunk0, w = 0; w < s->wave && q < chunks; q++, w++) {
+		const real *b = s->packed + w * KC * s->npad + r.j0 * chunk_len(g, q);
+
+		block_run(s, &r, q, b, wave_rows(s, w), q > 0 || g->accumulate, q == chunks - 1, s->c, g->ldc);
+		if (sums_rows(s) && !r.j0)
+			row_sums(s, &r, q, q > 0, s->ep->row_sums);
+	}
+}
+
 /* Compute one chunk's sum for one part of C. */
 static void task_chunk(void *arg, int64_t task, int worker)
 {
@@ -337,7 +388,7 @@ static void task_chunk(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	int64_t wave = task / (s->mt * s->nt);
 	struct block r = job_block(s, task % (s->mt * s->nt));
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + pack_t(s) / MR * GEMM_ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + GROUP / MR * GEMM_ASTEP;
 
 	pack_part(s, &r, s->chunk0 + wave, bbuf);
 	block_run(s, &r, s->chunk0 + wave, bbuf, abuf, 0, 0, s->sums + wave * g->m * g->n, g->n);
@@ -374,34 +425,6 @@ static void task_combine(void *arg, int64_t row, int worker)
 		row_finish(s->ep, row, g->n, c);
 }
 
-/* ---- packing by the caller ---- */
-
-int64_t REAL_NAME(gemm_packed)(const struct gemm *g)
-{
-	return g->k * round_up(g->n, NR);
-}
-
-void REAL_NAME(gemm_pack)(const struct gemm *g, real *packed, const real *b)
-{
-	for (int64_t k = 0; k < g->k; k += KC)
-		for (int64_t j = 0; j < g->n; j += NR) {
-			int64_t kc = min64(KC, g->k - k);
-
-			pack_b(g, b, j, k, kc, packed + k * round_up(g->n, NR) + j * kc);
-		}
-}
-
-void REAL_NAME(gemm_unpack)(const struct gemm *g, real *b, const real *packed)
-{
-	for (int64_t k = 0; k < g->k; k++) {
-		int64_t k0 = k / KC * KC, kc = min64(KC, g->k - k0);
-		const real *chunk = packed + k0 * round_up(g->n, NR);
-
-		for (int64_t j = 0; j < g->n; j++)
-			b[g->tb == GEMM_T ? j * g->ldb + k : k * g->ldb + j] = chunk[j / NR * NR * kc + (k - k0) * NR + j % NR];
-	}
-}
-
 /* ---- plans ---- */
 
 /* Whether a library computes the product: it needs matrices that are stored and not packed. */
@@ -410,11 +433,17 @@ static int by_library(const struct gemm *g)
 	return REAL_NAME(gemm_library)() && !g->make && !g->own && g->tb != GEMM_PACKED;
 }
 
-/* Divide C into parts of at most MC x NC, halved until there is work for every worker. */
+/* Whether chunks are tasks that pack their own operands, because C is small. */
+static int small_packed(const struct job *s)
+{
+	return s->g->ta == GEMM_T && !s->in_place && s->g->m * s->g->n <= SMALL;
+}
+
+/* Divide C into parts of at most MC x NC, halved until there is work for every worker. Chunks that are tasks give enough of it. */
 static void job_cut(struct job *s, int workers)
 {
 	const struct gemm *g = s->g;
-	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1;
+	int64_t want = workers > 1 && !small_packed(s) ? (int64_t)workers * TASKS_EACH : 1;
 
 	s->mc = min64(g->ta == GEMM_T ? mc_t(s) : MC, round_up(g->m | !g->m, MR));
 	s->nc = min64(g->ta == GEMM_T ? nc_t(s) : NC, round_up(g->n | !g->n, NR));
@@ -435,7 +464,7 @@ static void job_cut(struct job *s, int workers)
 /* Whether chunks must be tasks. It depends on M, N and the number of workers, not on K. */
 static int job_splits(const struct job *s, int workers)
 {
-	return workers > 1 && s->g->ta == GEMM_T && s->mt * s->nt < (int64_t)workers * TASKS_EACH;
+	return workers > 1 && s->g->ta == GEMM_T && (small_packed(s) || s->mt * s->nt < (int64_t)workers * TASKS_EACH);
 }
 
 /* Returns the reals of scratch: each worker's own, then the packed B or the chunks' sums. Sets the pointers if scratch is not NULL. */
@@ -455,7 +484,7 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 	}
 	assert(g->tb != GEMM_PACKED || g->ta == GEMM_N);
 	job_cut(s, workers);
-	s->each = g->ta == GEMM_T ? pack_t(s) / MR * GEMM_ASTEP + nc_t(s) * KC : MR * MADE;
+	s->each = g->ta == GEMM_T ? GROUP / MR * GEMM_ASTEP + nc_t(s) * KC : MR * MADE;
 	common = scratch ? scratch + workers * s->each : NULL; /* NULL when only the size is asked for */
 	if (g->ta == GEMM_N && g->tb != GEMM_PACKED) {
 		shared = g->k * s->npad;
@@ -464,6 +493,13 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 		s->wave = min64(WAVE, HELD / (g->m * (g->n + 1) + 1) + 1);
 		shared = s->wave * g->m * (g->n + 1);
 		s->sums = common;
+	} else if (workers > 1 && g->ta == GEMM_T && !s->in_place) {
+		int64_t rows = ceil_div(g->m, MR) * GEMM_ASTEP, each = rows + KC * s->npad;
+
+		s->wave = min64(WAVE, HELD / each + 1);
+		shared = s->wave * each;
+		s->rows = common;
+		s->packed = common ? common + s->wave * rows : NULL;
 	}
 	return workers * s->each + shared;
 }
@@ -496,11 +532,20 @@ void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const re
 	s.b = b;
 	s.c = c;
 	s.ep = ep;
-	s.panels = g->tb == GEMM_PACKED ? b : s.packed;
+	s.panels = g->tb == GEMM_PACKED ? b : s.packed; /* of all chunks; not used where `rows` is set */
 	assert(!ep || !ep->pre);
 	assert(!ep || !ep->start || (g->make && !g->accumulate && g->ta == GEMM_N));
 	if (by_library(g)) {
 		tasks_run(p, s.mt, task_panel, &s);
+		return;
+	}
+	if (s.rows) {
+		for (; s.chunk0 < chunk_count(g); s.chunk0 += s.wave) {
+			int64_t chunks = g->k ? min64(s.wave, chunk_count(g) - s.chunk0) : 0;
+
+			tasks_run(p, chunks * (ceil_div(g->m, GROUP) + s.npad / NR), task_pack_wave, &s);
+			tasks_run(p, s.mt * s.nt, task_wave, &s);
+		}
 		return;
 	}
 	if (s.packed && g->k)
@@ -522,23 +567,11 @@ void REAL_NAME(gemm_serial)(const struct gemm *g, real *c, const real *a, const 
 
 /* ---- panels stored by other kernels ---- */
 
-int REAL_NAME(gemm_width)(void)
-{
-	return NR;
-}
-
-void REAL_NAME(gemm_panel)(real *panel, const real *b, int64_t ld, int64_t n, int64_t k)
-{
-	if (n < NR)
-		memset(panel, 0, (size_t)(k * NR) * sizeof *panel);
-	pack_columns(panel, b, ld, n, k);
-}
-
 void REAL_NAME(gemm_panels)(real *c, int64_t ldc, const real *a, int64_t lda, const real *panels, int64_t m, int64_t n, int64_t k, int64_t chunk)
 {
 	for (int64_t j = 0; j < n; j += NR)
 		for (int64_t k0 = 0; k0 < k; k0 += chunk) {
-			struct tile t = {.by_rows = 1,
+			struct tile t = {.layout = TILE_ROWS,
 			                 .lda = lda,
 			                 .ldb = NR,
 			                 .kc = min64(chunk, k - k0),

@@ -1,4 +1,4 @@
-/* Packing of the CPU's matrix product: columns of B into panels of NR, rows of A^T into panels of MR. Private to gemm.c, which is compiled once
+/* Packing of the CPU's matrix product: columns of B into panels of NR, rows of A^T into panels of MR. Private to gemm.c and gemmpack.c, which are compiled once
  * for each type of numbers and each instruction set. */
 #ifndef DDM_KERNELS_GEMMPACK_H
 #define DDM_KERNELS_GEMMPACK_H
@@ -8,7 +8,10 @@
 #include "kernels/gemm.h"
 #include "kernels/gemmtile.h"
 
-enum { GEMM_ASTEP = MR * GEMM_KC + 16 }; /* stride between packed panels of A; the 16 avoid conflicts in the cache */
+enum {
+	GEMM_ASTEP = MR * GEMM_KC + 16, /* stride between packed panels of A; the 16 avoid conflicts in the cache, and copy_rows writes into them */
+	SOON = 16                       /* rows by which a matrix that is being packed is prefetched */
+};
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -26,7 +29,7 @@ static int64_t round_up(int64_t a, int64_t b)
 }
 
 /* Pack n columns of length kc, stored ld apart, into dst [kc][NR]. The last block of k overlaps the one before. */
-static void pack_columns(real *dst, const real *b, int64_t ld, int64_t n, int64_t kc)
+static inline void pack_columns(real *dst, const real *b, int64_t ld, int64_t n, int64_t kc)
 {
 	for (int64_t j = 0; j < n; j += VLEN) {
 		int64_t lanes = min64(VLEN, n - j);
@@ -48,7 +51,7 @@ static void pack_columns(real *dst, const real *b, int64_t ld, int64_t n, int64_
 }
 
 /* Pack columns [j0, j0 + NR) of op(B), rows [k0, k0 + kc), into dst [kc][NR]; columns from N on are zero. */
-static void pack_b(const struct gemm *g, const real *b, int64_t j0, int64_t k0, int64_t kc, real *restrict dst)
+static inline void pack_b(const struct gemm *g, const real *b, int64_t j0, int64_t k0, int64_t kc, real *restrict dst)
 {
 	int64_t n = min64(NR, g->n - j0);
 
@@ -60,8 +63,13 @@ static void pack_b(const struct gemm *g, const real *b, int64_t j0, int64_t k0, 
 		return;
 	}
 	if (g->tb == GEMM_N && n == NR) {
-		for (int64_t k = 0; k < kc; k++)
-			memcpy(dst + k * NR, b + (k0 + k) * g->ldb + j0, NR * sizeof *dst);
+		for (int64_t k = 0; k < kc; k++) {
+			const real *src = b + (k0 + k) * g->ldb + j0;
+
+			for (int l = 0; l < NR; l += LINE)
+				__builtin_prefetch(src + SOON * g->ldb + l);
+			memcpy(dst + k * NR, src, NR * sizeof *dst);
+		}
 		return;
 	}
 	if (g->tb == GEMM_T) {
@@ -78,8 +86,17 @@ static void pack_b(const struct gemm *g, const real *b, int64_t j0, int64_t k0, 
 	}
 }
 
+/* Copy MR elements. With 64-byte vectors of floats, the rest of the vector at dst becomes zero. */
+static inline void copy_rows(real *restrict dst, const real *src)
+{
+	if (VBYTES == 64 && sizeof(real) == 4)
+		v_store(dst, v_load_part(src, MR));
+	else
+		memcpy(dst, src, MR * sizeof *dst);
+}
+
 /* Pack rows [i0, i1) of op(A) = A^T, columns [k0, k0 + kc), into panels of MR rows, each [k][MR], GEMM_ASTEP apart. */
-static void pack_a(const struct gemm *g, const real *a, int64_t i0, int64_t i1, int64_t k0, int64_t kc, real *restrict dst)
+static inline void pack_a(const struct gemm *g, const real *a, int64_t i0, int64_t i1, int64_t k0, int64_t kc, real *restrict dst)
 {
 	int64_t whole = (i1 - i0) / MR, rest = (i1 - i0) % MR;
 
@@ -88,7 +105,7 @@ static void pack_a(const struct gemm *g, const real *a, int64_t i0, int64_t i1, 
 		real *to = dst + k * MR;
 
 		for (int64_t p = 0; p < whole; p++)
-			memcpy(to + p * GEMM_ASTEP, src + p * MR, MR * sizeof *to);
+			copy_rows(to + p * GEMM_ASTEP, src + p * MR);
 		if (rest)
 			memcpy(to + whole * GEMM_ASTEP, src + whole * MR, (size_t)rest * sizeof *to);
 	}

@@ -25,15 +25,23 @@ static inline int lanes_in(int64_t n, int v)
 	return lanes < 0 ? 0 : lanes > VLEN ? VLEN : (int)lanes;
 }
 
+/* How a tile finds a(i, k) and b(k, j). */
+enum tile_layout {
+	TILE_ROWS,    /* a[i * lda + k], b[k * NR + j] */
+	TILE_COLUMNS, /* a[k * lda + i], b[k * ldb + j] */
+	TILE_PACKED,  /* a[k * MR + i], b[k * NR + j] */
+	TILE_LAYOUTS
+};
+
 /* Arguments common to the tiles of a block, and a prefetch address that changes with each. Passed by reference, because loading recently
  * written fields for a copy would stall behind the stores of C. */
 struct tile {
-	int by_rows; /* a(i, k) = a[i * lda + k], else a[k * lda + i] */
+	enum tile_layout layout;
 	int64_t lda;
-	int64_t ldb; /* b(k, j) = b[k * ldb + j]; NR if by_rows */
+	int64_t ldb; /* read if TILE_COLUMNS */
 	int64_t kc;
 	int64_t ldc;
-	const real *ask; /* address to prefetch, one line per k, `step` apart; unused if by_rows and AHEAD */
+	const real *ask; /* address to prefetch, one line per k, `step` apart; unused if TILE_ROWS and AHEAD */
 	int64_t step;
 	int plain; /* 1: c = a b with all NR columns, and the fields below are ignored */
 	int64_t n; /* columns of c that exist */
@@ -85,8 +93,8 @@ ALWAYS_INLINE void row_store(const struct tile *t, real *c, const real *add, rea
 	}
 }
 
-/* Add the products of one k, and prefetch a line, or with `ahead` a later row of b. */
-ALWAYS_INLINE void tile_step(vreal lo[MR], vreal hi[MR], const real *a, int64_t rs, const real *b, const real *hint, int m, int ahead)
+/* Add the products of one k. Prefetch a later row of b and, with `ask`, the line at `hint`. */
+ALWAYS_INLINE void tile_step(vreal lo[MR], vreal hi[MR], const real *a, int64_t rs, const real *b, int64_t ldb, const real *hint, int m, int ask)
 {
 	vreal b0 = v_load(b), b1 = v_load(b + VLEN);
 
@@ -97,18 +105,20 @@ ALWAYS_INLINE void tile_step(vreal lo[MR], vreal hi[MR], const real *a, int64_t 
 		lo[i] = v_fma(s, b0, lo[i]);
 		hi[i] = v_fma(s, b1, hi[i]);
 	}
-	if (ahead)
+	if (AHEAD)
 		for (int j = 0; j < NR; j += LINE)
-			__builtin_prefetch(b + AHEAD * NR + j);
-	else
+			__builtin_prefetch(b + AHEAD * ldb + j);
+	if (ask)
 		__builtin_prefetch(hint, 0, 2);
 }
 
 /* c [m][NR] = alpha a b [+ c], b [kc][NR]. */
-ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const real *b, int m, int by_rows)
+ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const real *b, int m, enum tile_layout layout)
 {
 	const real *hint = t->ask;
-	const int64_t step = t->step, ldc = t->ldc, rs = by_rows ? t->lda : 1, cs = by_rows ? 1 : t->lda, ldb = by_rows ? NR : t->ldb;
+	const int by_rows = layout == TILE_ROWS, ask = !(by_rows && AHEAD);
+	const int64_t step = t->step, ldc = t->ldc, rs = by_rows ? t->lda : 1, ldb = layout == TILE_COLUMNS ? t->ldb : NR;
+	const int64_t cs = by_rows ? 1 : layout == TILE_COLUMNS ? t->lda : MR;
 	vreal lo[MR], hi[MR];
 	int64_t k = t->kc;
 
@@ -124,9 +134,9 @@ ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const r
 	for (; k >= STEPS; k -= STEPS)
 #pragma GCC unroll 2
 		for (int u = 0; u < STEPS; u++, a += cs, b += ldb, hint += step)
-			tile_step(lo, hi, a, rs, b, hint, m, AHEAD && by_rows);
+			tile_step(lo, hi, a, rs, b, ldb, hint, m, ask);
 	for (; k > 0; k--, a += cs, b += ldb, hint += step)
-		tile_step(lo, hi, a, rs, b, hint, m, AHEAD && by_rows);
+		tile_step(lo, hi, a, rs, b, ldb, hint, m, ask);
 	if (t->plain) {
 #pragma GCC unroll 14
 		for (int i = 0; i < m; i++) {
@@ -149,31 +159,27 @@ ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const r
 	}
 }
 
-#define TILE(m) \
-	static __attribute__((noinline)) void tile_rows_##m(const struct tile *t, real *c, const real *a, const real *b) \
+#define TILE(name, m, layout) \
+	static __attribute__((noinline)) void name(const struct tile *t, real *c, const real *a, const real *b) \
 	{ \
-		tile_of(t, c, a, b, m, 1); \
-	} \
-	static __attribute__((noinline)) void tile_columns_##m(const struct tile *t, real *c, const real *a, const real *b) \
-	{ \
-		tile_of(t, c, a, b, m, 0); \
+		tile_of(t, c, a, b, m, layout); \
 	}
-TILE_HEIGHTS(TILE)
+#define TILES(m) TILE(tile_rows_##m, m, TILE_ROWS) TILE(tile_columns_##m, m, TILE_COLUMNS) TILE(tile_packed_##m, m, TILE_PACKED)
+TILE_HEIGHTS(TILES)
 
 static const struct {
 	int m;
-	void (*rows)(const struct tile *t, real *c, const real *a, const real *b);
-	void (*columns)(const struct tile *t, real *c, const real *a, const real *b);
+	void (*run[TILE_LAYOUTS])(const struct tile *t, real *c, const real *a, const real *b);
 } tiles[] = {
-#define TILE_ENTRY(m) {m, tile_rows_##m, tile_columns_##m},
+#define TILE_ENTRY(m) {m, {tile_rows_##m, tile_columns_##m, tile_packed_##m}},
     TILE_HEIGHTS(TILE_ENTRY)};
 
 static inline void tile_run(struct tile *t, real *c, const real *a, const real *b, int64_t m)
 {
 	for (size_t v = 0; m > 0; v++)
 		for (; m >= tiles[v].m; m -= tiles[v].m) {
-			(t->by_rows ? tiles[v].rows : tiles[v].columns)(t, c, a, b);
-			a += tiles[v].m * (t->by_rows ? t->lda : 1);
+			tiles[v].run[t->layout](t, c, a, b);
+			a += tiles[v].m * (t->layout == TILE_ROWS ? t->lda : 1);
 			c += tiles[v].m * t->ldc;
 			if (t->add)
 				t->add += tiles[v].m * t->ldadd;

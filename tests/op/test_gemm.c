@@ -211,14 +211,23 @@ static void columns_alone(void **state)
 	mem_free(all);
 }
 
-/* Shapes that are divided by rows, by columns, and (gradients of weights, more chunks than a wave) by chunks of K. */
+/* Shapes that are divided by rows, by columns, and (gradients of weights, more chunks than a wave) by chunks of K. Gradients of wide weights are
+ * packed by task and, if they are large, together. */
 static void any_threads(void **state)
 {
 	static const struct {
 		int ta, tb;
 		int64_t m, n, k;
 	} shape[] = {
-	    {0, 1, 1000, 96, 96}, {0, 0, 50, 1000, 40}, {1, 0, 96, 96, 35 * GEMM_KC + 1}, {1, 0, 17, 9, 3000}, {1, 0, 400, 400, 800},
+	    {0, 1, 1000, 96, 96},
+	    {0, 0, 50, 1000, 40},
+	    {1, 0, 96, 96, 35 * GEMM_KC + 1},
+	    {1, 0, 17, 9, 3000},
+	    {1, 0, 400, 400, 800},
+	    {1, 0, 130, 200, 35 * GEMM_KC + 1},
+	    {1, 0, 90, 230, 800},
+	    {1, 0, 301, 391, 19 * GEMM_KC + 5},
+	    {1, 1, 301, 391, 900},
 	};
 
 	(void)state;
@@ -327,7 +336,44 @@ static void epilogues(void **state)
 			check_epilogue(i & 1 ? p : NULL, 0, 50, 71, 2 * GEMM_KC + 3, act, i & 1, i >> 1);
 			check_epilogue(p, 1, 20, 33, 2000, act, i & 1, i >> 1);
 		}
+	check_epilogue(p, 1, 300, 260, 2000, GEMM_GELU, 1, 1);
 	pool_free(p);
+}
+
+/* The sums of the rows of op(A), beside a product that is computed in place, packed by task and packed together. */
+static void row_sums(void **state)
+{
+	static const int64_t shape[][3] = {{70, 40, 900}, {200, 150, 900}, {301, 391, 10 * GEMM_KC + 5}};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof shape / sizeof *shape; s++) {
+		int64_t m = shape[s][0], n = shape[s][1], k = shape[s][2];
+		struct matrix a = matrix_new(1, 1, m, k, 0), b = matrix_new(2, 0, k, n, 0);
+		float *c = mem_alloc((size_t)(m * n) * sizeof *c), *one = mem_alloc((size_t)m * sizeof *one),
+		      *sums = mem_alloc((size_t)m * sizeof *sums);
+		struct gemm g = {.ta = GEMM_T, .tb = GEMM_N, .m = m, .n = n, .k = k, .lda = a.ld, .ldb = b.ld, .ldc = n};
+
+		for (int threads = 1; threads <= 5; threads += 2) {
+			struct pool *p = threads > 1 ? pool_new(threads, NULL) : NULL;
+
+			run_f32(p, &g, c, a.f, b.f, &(struct gemm_epilogue_f32){.row_sums = threads > 1 ? sums : one});
+			if (p)
+				assert_memory_equal(one, sums, (size_t)m * sizeof *sums);
+			pool_free(p);
+		}
+		for (int64_t i = 0; i < m; i++) {
+			double sum = 0;
+
+			for (int64_t q = 0; q < k; q++)
+				sum += a.d[q * a.ld + i];
+			assert_true(fabs((double)one[i] - sum) < 1e-7 * (double)k);
+		}
+		matrix_free(&a);
+		matrix_free(&b);
+		mem_free(c);
+		mem_free(one);
+		mem_free(sums);
+	}
 }
 
 /* A plan is made for the largest batch, so no smaller batch may need more scratch. */
@@ -335,12 +381,13 @@ static void scratch_grows(void **state)
 {
 	(void)state;
 	for (int workers = 1; workers <= 4; workers += 3)
-		for (int t = 0; t < 2; t++) {
-			struct gemm g = {.ta = t ? GEMM_T : GEMM_N, .tb = GEMM_N, .m = 96, .n = 96, .k = 96, .lda = 96, .ldb = 96, .ldc = 96};
+		for (int t = 0; t < 6; t++) {
+			int64_t w = t < 2 ? 96 : t < 4 ? 192 : 384;
+			struct gemm g = {.ta = t & 1 ? GEMM_T : GEMM_N, .tb = GEMM_N, .m = w, .n = w, .k = w, .lda = w, .ldb = w, .ldc = w};
 			size_t last = 0, now;
 
 			for (int64_t rows = 0; rows < 20000; rows += 61, last = now) {
-				*(t ? &g.k : &g.m) = rows;
+				*(t & 1 ? &g.k : &g.m) = rows;
 				now = gemm_scratch_f32(&g, workers);
 				assert_true(now >= last);
 			}
@@ -364,14 +411,9 @@ static void peaks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(values),
-	    cmocka_unit_test(rows_alone),
-	    cmocka_unit_test(columns_alone),
-	    cmocka_unit_test(any_threads),
-	    cmocka_unit_test(packed_by_the_caller),
-	    cmocka_unit_test(epilogues),
-	    cmocka_unit_test(scratch_grows),
-	    cmocka_unit_test(peaks),
+	    cmocka_unit_test(values),      cmocka_unit_test(rows_alone),           cmocka_unit_test(columns_alone),
+	    cmocka_unit_test(any_threads), cmocka_unit_test(packed_by_the_caller), cmocka_unit_test(epilogues),
+	    cmocka_unit_test(row_sums),    cmocka_unit_test(scratch_grows),        cmocka_unit_test(peaks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,14 +125,15 @@ $(LIBS):
 $(addprefix $(B)/lib/,core/rng.o file/resize.o file/yuv.o data/clipscores.o data/flow.o data/scenes.o cluster/kmeans_assign.o cluster/kmeans.o \
 	cluster/kmeans_quality.o cluster/points.o cluster/linkage.o cluster/topeigen.o \
 	metric/distances.o metric/gram.o metric/moments.o metric/sketch.o) \
-	$(B)/kernels/% $(B)/tests/op/% $(B)/tests/bench/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi
+	$(B)/tests/op/% $(B)/tests/bench/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi
+$(B)/kernels/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi $(VECTOR_FLAGS)
 # gcc 12's straight-line vectoriser fuses products and sums into fmaddsub in spite of -ffp-contract=off; hashes depend on the last bit.
 $(B)/lib/cluster/imagehash.o: EXTRA = -fno-tree-slp-vectorize
 $(B)/lib/file/font.o: EXTRA = $(FREETYPE_CFLAGS)
 $(MESSAGES:=.o) $(MESSAGES:=.pb-c.o): EXTRA = -I$(B)/lib
 $(if $(PROTOBUF),$(foreach m,$(MESSAGES),$(eval $(m).o $(m).pb-c.o: $(m).pb-c.c)))
 # gcc's straight-line vectoriser takes the product's accumulators, vectors already, out of their registers (half the speed on SSE2).
-$(B)/kernels/gemm.% $(B)/kernels/compact%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize $(TILE_FLAGS)
+$(B)/kernels/gemm.% $(B)/kernels/compact%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize $(TILE_FLAGS) $(VECTOR_FLAGS)
 
 $(B)/%.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)

@@ -73,7 +73,7 @@ static int sums_rows(const struct job *s)
 
 static int reads_in_place(const struct gemm *g)
 {
-	return VREGS == 32 && ((g->lda <= WIDE && g->ldb <= WIDE) || !READS_WIDE_ROWS_SLOWLY);
+	return VREGS == 32 && ((g->lda <= WIDE && (g->ldb <= WIDE || g->n <= 2 * NR)) || !READS_WIDE_ROWS_SLOWLY);
 }
 
 /* In a weight gradient: rows and columns of a task. In place, two chunks of both A and B should fit the second-level cache. */
@@ -156,7 +156,8 @@ static void ask_chunk(struct tile *t, const struct job *s, const struct block *r
 	}
 }
 
-/* Set what a weight gradient that packs prefetches during tile `turn` of the group of rows from i0 on: one cache line of each row of the next group. */
+/* Set what a weight gradient that packs prefetches during tile `turn` of the group of rows from i0 on: one cache line of each row of the next
+ * group. */
 static void ask_group(struct tile *t, const struct job *s, const struct block *r, int64_t i0, int64_t k0, int64_t turn)
 {
 	const struct gemm *g = s->g;

@@ -1,5 +1,5 @@
-/* Packing of the CPU's matrix product: columns of B into panels of NR, rows of A^T into panels of MR. Private to gemm.c and gemmpack.c, which are compiled once
- * for each type of numbers and each instruction set. */
+/* Packing of the CPU's matrix product: columns of B into panels of NR, rows of A^T into panels of MR. Private to gemm.c and gemmpack.c, which are
+ * compiled once for each type of numbers and each instruction set. */
 #ifndef DDM_KERNELS_GEMMPACK_H
 #define DDM_KERNELS_GEMMPACK_H
 

@@ -133,7 +133,8 @@ $(B)/lib/file/font.o: EXTRA = $(FREETYPE_CFLAGS)
 $(MESSAGES:=.o) $(MESSAGES:=.pb-c.o): EXTRA = -I$(B)/lib
 $(if $(PROTOBUF),$(foreach m,$(MESSAGES),$(eval $(m).o $(m).pb-c.o: $(m).pb-c.c)))
 # gcc's straight-line vectoriser takes the product's accumulators, vectors already, out of their registers (half the speed on SSE2).
-$(B)/kernels/gemm.% $(B)/kernels/compact%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize $(TILE_FLAGS) $(VECTOR_FLAGS)
+$(B)/kernels/gemm.% $(B)/kernels/compact%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize \
+	$(TILE_FLAGS) $(VECTOR_FLAGS)
 
 $(B)/%.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)

@@ -16,26 +16,28 @@
  *                tiles of C are tasks. A chunk of a task's panels stays in the second-level cache, and MR rows of A at a time, read in place,
  *                stay in the first.
  *   op(A) = A^T  K is large (tokens, in a weight gradient). With 32 vector registers chunks are read in place, and the next chunk of A and B is
- *                prefetched. With 16 the tiles are smaller, so a chunk is read more often and its many pages cost more: it is packed. The same
- *                holds for wide matrices on Intel's processors. One worker packs GROUP rows of op(A) at a time and prefetches the next GROUP;
- *                several pack a wave of chunks together, once for all tasks. If C is small or has too few tiles for the pool, chunks are tasks
- *                too, each packs its own, and their sums are added in order. */
+ *                prefetched. With 16 the tiles are smaller, so a chunk is read more often and its many pages cost more: it is packed. Wide
+ *                matrices are packed on Intel's processors too. A single worker packs GROUP rows of op(A) at a time and prefetches the next
+ *                GROUP. Several workers pack a wave of chunks before the tasks that use it. If C is small or has too few tiles for the pool,
+ *                there are no waves: chunks are tasks too, a task packs what it uses, and the sums of the chunks are added in order. */
 enum {
 	KC = GEMM_KC,
 	MC = 16 * MR,       /* rows of a task's part of C, at most */
 	NC = 12 * NR,       /* columns of a task's part of C, at most */
 	MC_T = 64 * MR,     /* rows of a task's part of C in a weight gradient whose chunks are packed, at most */
 	WIDE = 96,          /* reals of a row; Intel's processors read columns of wider rows slowly */
-	GROUP = 96,         /* rows of op(A) packed together in a weight gradient: a multiple of MR */
+	GROUP = 96,         /* rows of op(A) packed together in a weight gradient */
 	STREAMED = 1 << 20, /* an aux array of at least so many elements bypasses the cache; the backward pass reads it much later */
 	SUMMED = 4 * VLEN,  /* rows of op(A) summed together */
-	SMALL = 1 << 16,    /* elements of a small C; adding the sums of chunks takes less time than sharing what is packed */
+	SMALL = 1 << 16,    /* elements of a C so small that adding the sums of chunks takes less time than sharing what is packed */
 	WAVE = 32,          /* chunks whose sums or packed operands are held at once, at most */
 	HELD = 1 << 21,     /* reals of them held at once, about */
 	TASKS_EACH = 4,     /* with fewer tasks per worker, tasks are made smaller */
 	MADE = KC + 16,     /* stride between made or copied rows of A */
 	WAY = 1024          /* rows at a multiple of this stride share a cache set, so such a matrix is copied */
 };
+
+_Static_assert(GROUP % MR == 0, "a group is whole panels");
 
 #define epilogue REAL_NAME(gemm_epilogue)
 
@@ -50,13 +52,13 @@ struct job {
 	int64_t mt, nt;     /* number of parts along M and N */
 	int64_t npad;       /* N rounded up to NR */
 	int in_place;       /* a weight gradient reads its chunks in place */
-	const real *panels; /* all of op(B) as [chunk][panel][k][NR], or NULL */
-	real *packed;       /* memory to pack them into, or NULL */
+	const real *panels; /* op(B) of this wave as [chunk][panel][k][NR], or NULL */
+	real *packed;       /* memory to pack it into, or NULL */
 	real *own;          /* scratch of worker 0 */
 	int64_t each;       /* reals of scratch per worker */
 	int64_t chunk0;     /* first chunk of this wave */
-	int64_t wave;       /* chunks whose sums or packed operands are held at once */
-	real *rows;         /* op(A) of this wave as [chunk][panel of MR rows] of GEMM_ASTEP, while `packed` holds op(B); or NULL */
+	int64_t wave;       /* chunks of a wave, whose sums or packed operands are held at once; all of K if nothing else is said */
+	real *rows;         /* op(A) of this wave, packed as [chunk][panel of MR rows], GEMM_ASTEP reals each; or NULL */
 	real *sums;         /* [wave][M][N] of C, then [wave][M] of row sums; or NULL */
 };
 
@@ -71,6 +73,7 @@ static int sums_rows(const struct job *s)
 #define READS_WIDE_ROWS_SLOWLY 0
 #endif
 
+/* Whether a weight gradient reads its chunks in place. A wide B of two panels at most is read once or twice, so that packing it would not pay. */
 static int reads_in_place(const struct gemm *g)
 {
 	return VREGS == 32 && ((g->lda <= WIDE && (g->ldb <= WIDE || g->n <= 2 * NR)) || !READS_WIDE_ROWS_SLOWLY);
@@ -138,7 +141,8 @@ struct block {
 	int64_t i0, i1, j0, j1;
 };
 
-/* Set what a weight gradient in place prefetches during tile `turn` of a block: one cache line of each row of the next chunk, A's first. */
+/* Set what a weight gradient that reads in place prefetches during tile `turn` of a block: one cache line of each row of the next chunk, first of
+ * A. */
 static void ask_chunk(struct tile *t, const struct job *s, const struct block *r, int64_t k1, int64_t turn)
 {
 	const struct gemm *g = s->g;
@@ -252,25 +256,26 @@ static real *wave_rows(const struct job *s, int64_t q)
 	return s->rows + q * ceil_div(s->g->m, MR) * GEMM_ASTEP;
 }
 
+/* What must be packed of each chunk before its tasks begin, in parts: groups of rows of op(A), then panels of op(B). */
+static int64_t row_groups(const struct job *s)
+{
+	return s->rows ? ceil_div(s->g->m, GROUP) : 0;
+}
+
+static int64_t pack_parts(const struct job *s)
+{
+	return row_groups(s) + s->npad / NR;
+}
+
 static void task_pack(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
-	int64_t panels = s->npad / NR, chunk = task / panels, panel = task % panels, kc = chunk_len(s->g, chunk);
-
-	(void)worker;
-	pack_b(s->g, s->b, panel * NR, chunk * KC, kc, s->packed + chunk * KC * s->npad + panel * NR * kc);
-}
-
-/* Pack a group of rows of op(A), or a panel of op(B), of one chunk of the wave. */
-static void task_pack_wave(void *arg, int64_t task, int worker)
-{
-	const struct job *s = arg;
 	const struct gemm *g = s->g;
-	int64_t groups = ceil_div(g->m, GROUP), parts = groups + s->npad / NR, part = task % parts, q = task / parts;
-	int64_t k0 = (s->chunk0 + q) * KC, kc = chunk_len(g, s->chunk0 + q), i = part * GROUP, j = (part - groups) * NR;
+	int64_t part = task % pack_parts(s), q = task / pack_parts(s), k0 = (s->chunk0 + q) * KC, kc = chunk_len(g, s->chunk0 + q);
+	int64_t i = part * GROUP, j = (part - row_groups(s)) * NR;
 
 	(void)worker;
-	if (part < groups)
+	if (j < 0)
 		pack_a(g, s->a, i, min64(i + GROUP, g->m), k0, kc, wave_rows(s, q) + i / MR * GEMM_ASTEP);
 	else
 		pack_b(g, s->b, j, k0, kc, s->packed + q * KC * s->npad + j * kc);
@@ -342,41 +347,24 @@ static void task_panel(void *arg, int64_t task, int worker)
 		row_sums(s, &r, q, q > 0, s->ep->row_sums);
 }
 
-/* Compute one task's part of C, all of K. */
+/* Add the chunks of the wave to one task's part of C. */
 static void task_tile(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
 	const struct gemm *g = s->g;
 	struct block r = job_block(s, task);
-	int64_t chunks = chunk_count(g);
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + GROUP / MR * GEMM_ASTEP;
+	int64_t chunks = chunk_count(g), end = min64(s->chunk0 + s->wave, chunks);
+	real *own = s->own + worker * s->each, *bbuf = own + GROUP / MR * GEMM_ASTEP;
 
-	for (int64_t q = 0; q < chunks; q++) {
+	for (int64_t q = s->chunk0; q < end; q++) {
+		real *abuf = s->rows ? wave_rows(s, q - s->chunk0) : own;
 		const real *b = bbuf;
 
 		if (s->panels)
-			b = s->panels + q * KC * s->npad + r.j0 * chunk_len(g, q);
+			b = s->panels + (q - s->chunk0) * KC * s->npad + r.j0 * chunk_len(g, q);
 		else
 			pack_part(s, &r, q, bbuf);
 		block_run(s, &r, q, b, abuf, q > 0 || g->accumulate, q == chunks - 1, s->c, g->ldc);
-		if (sums_rows(s) && !r.j0)
-			row_sums(s, &r, q, q > 0, s->ep->row_sums);
-	}
-}
-
-/* Add the chunks of a wave to one task's part of C. */
-static void task_wave(void *arg, int64_t task, int worker)
-{
-	const struct job *s = arg;
-	const struct gemm *g = s->g;
-	struct block r = job_block(s, task);
-	int64_t chunks = chunk_count(g);
-
-	(void)worker;
-	for (int64_t q = s->chunk0, w = 0; w < s->wave && q < chunks; q++, w++) {
-		const real *b = s->packed + w * KC * s->npad + r.j0 * chunk_len(g, q);
-
-		block_run(s, &r, q, b, wave_rows(s, w), q > 0 || g->accumulate, q == chunks - 1, s->c, g->ldc);
 		if (sums_rows(s) && !r.j0)
 			row_sums(s, &r, q, q > 0, s->ep->row_sums);
 	}
@@ -440,7 +428,7 @@ static int small_packed(const struct job *s)
 	return s->g->ta == GEMM_T && !s->in_place && s->g->m * s->g->n <= SMALL;
 }
 
-/* Divide C into parts of at most MC x NC, halved until there is work for every worker. Chunks that are tasks give enough of it. */
+/* Divide C into parts of at most MC x NC, halved until there is work for every worker. Where chunks are tasks there is enough of it. */
 static void job_cut(struct job *s, int workers)
 {
 	const struct gemm *g = s->g;
@@ -468,13 +456,13 @@ static int job_splits(const struct job *s, int workers)
 	return workers > 1 && s->g->ta == GEMM_T && (small_packed(s) || s->mt * s->nt < (int64_t)workers * TASKS_EACH);
 }
 
-/* Returns the reals of scratch: each worker's own, then the packed B or the chunks' sums. Sets the pointers if scratch is not NULL. */
+/* Returns the reals of scratch: each worker's own, then packed operands or the chunks' sums. Sets the pointers if scratch is not NULL. */
 static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real *scratch)
 {
 	int64_t shared = 0;
 	real *common;
 
-	*s = (struct job){.g = g, .npad = round_up(g->n, NR), .in_place = reads_in_place(g), .own = scratch};
+	*s = (struct job){.g = g, .npad = round_up(g->n, NR), .in_place = reads_in_place(g), .own = scratch, .wave = chunk_count(g)};
 	if (by_library(g)) {
 		s->mc = GEMM_PANEL;
 		s->nc = s->npad + NR;
@@ -499,8 +487,9 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 
 		s->wave = min64(WAVE, HELD / each + 1);
 		shared = s->wave * each;
-		s->rows = common;
-		s->packed = common ? common + s->wave * rows : NULL;
+		s->each = 0; /* no task packs */
+		s->rows = scratch;
+		s->packed = scratch ? scratch + s->wave * rows : NULL;
 	}
 	return workers * s->each + shared;
 }
@@ -533,31 +522,24 @@ void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const re
 	s.b = b;
 	s.c = c;
 	s.ep = ep;
-	s.panels = g->tb == GEMM_PACKED ? b : s.packed; /* of all chunks; not used where `rows` is set */
+	s.panels = g->tb == GEMM_PACKED ? b : s.packed;
 	assert(!ep || !ep->pre);
 	assert(!ep || !ep->start || (g->make && !g->accumulate && g->ta == GEMM_N));
 	if (by_library(g)) {
 		tasks_run(p, s.mt, task_panel, &s);
 		return;
 	}
-	if (s.rows) {
-		for (; s.chunk0 < chunk_count(g); s.chunk0 += s.wave) {
-			int64_t chunks = g->k ? min64(s.wave, chunk_count(g) - s.chunk0) : 0;
-
-			tasks_run(p, chunks * (ceil_div(g->m, GROUP) + s.npad / NR), task_pack_wave, &s);
-			tasks_run(p, s.mt * s.nt, task_wave, &s);
-		}
-		return;
-	}
-	if (s.packed && g->k)
-		tasks_run(p, s.npad / NR * chunk_count(g), task_pack, &s);
-	if (!s.sums) {
-		tasks_run(p, s.mt * s.nt, task_tile, &s);
-		return;
-	}
 	for (; s.chunk0 < chunk_count(g); s.chunk0 += s.wave) {
-		tasks_run(p, s.mt * s.nt * min64(s.wave, chunk_count(g) - s.chunk0), task_chunk, &s);
-		tasks_run(p, g->m, task_combine, &s);
+		int64_t chunks = min64(s.wave, chunk_count(g) - s.chunk0);
+
+		if (s.packed && g->k)
+			tasks_run(p, chunks * pack_parts(&s), task_pack, &s);
+		if (s.sums) {
+			tasks_run(p, s.mt * s.nt * chunks, task_chunk, &s);
+			tasks_run(p, g->m, task_combine, &s);
+		} else {
+			tasks_run(p, s.mt * s.nt, task_tile, &s);
+		}
 	}
 }
 

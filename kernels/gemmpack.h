@@ -9,7 +9,7 @@
 #include "kernels/gemmtile.h"
 
 enum {
-	GEMM_ASTEP = MR * GEMM_KC + 16, /* stride between packed panels of A; the 16 avoid conflicts in the cache, and copy_rows writes into them */
+	GEMM_ASTEP = MR * GEMM_KC + 16, /* stride between packed panels of A; the 16 avoid conflicts in the cache and are room for copy_rows */
 	SOON = 16                       /* rows by which a matrix that is being packed is prefetched */
 };
 
@@ -86,7 +86,7 @@ static inline void pack_b(const struct gemm *g, const real *b, int64_t j0, int64
 	}
 }
 
-/* Copy MR elements. With 64-byte vectors of floats, the rest of the vector at dst becomes zero. */
+/* Copy MR elements. With 64-byte vectors of floats a whole vector is stored, its rest zero: memory that the next row of the panel overwrites. */
 static inline void copy_rows(real *restrict dst, const real *src)
 {
 	if (VBYTES == 64 && sizeof(real) == 4)

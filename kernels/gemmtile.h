@@ -38,10 +38,10 @@ enum tile_layout {
 struct tile {
 	enum tile_layout layout;
 	int64_t lda;
-	int64_t ldb; /* read if TILE_COLUMNS */
+	int64_t ldb; /* of TILE_COLUMNS only */
 	int64_t kc;
 	int64_t ldc;
-	const real *ask; /* address to prefetch, one line per k, `step` apart; unused if TILE_ROWS and AHEAD */
+	const real *ask; /* address to prefetch, one line per k, `step` apart; unused by TILE_ROWS where AHEAD is set */
 	int64_t step;
 	int plain; /* 1: c = a b with all NR columns, and the fields below are ignored */
 	int64_t n; /* columns of c that exist */

@@ -440,13 +440,17 @@ static void job_cut(struct job *s, int workers)
 		s->mt = ceil_div(g->m, s->mc);
 		s->nt = ceil_div(g->n, s->nc);
 		if (s->mt * s->nt >= want)
-			return;
+			break;
 		if (s->mc > 4 * MR)
 			s->mc = round_up(s->mc / 2, MR);
 		else if (s->nc > 4 * NR || (s->nc > NR && s->mc >= g->m))
 			s->nc = round_up(s->nc / 2, NR);
 		else
-			return;
+			break;
+	}
+	if (workers > 1 && g->ta == GEMM_N) {
+		s->mc = cut_rows(g->m, s->mc, MR, s->nt, workers);
+		s->mt = ceil_div(g->m, s->mc);
 	}
 }
 
@@ -501,16 +505,6 @@ size_t REAL_NAME(gemm_scratch)(const struct gemm *g, int workers)
 	return (size_t)job_layout(&s, g, workers, NULL) * sizeof(real);
 }
 
-/* pool_run; without a pool, all tasks run as worker 0, because a product inside a task has scratch for one worker. */
-static void tasks_run(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int), struct job *s)
-{
-	if (p)
-		pool_run(p, tasks, fn, s);
-	else
-		for (int64_t t = 0; t < tasks; t++)
-			fn(s, t, 0);
-}
-
 void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const real *a, const real *b, const struct epilogue *ep, void *scratch)
 {
 	struct job s;
@@ -526,19 +520,19 @@ void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const re
 	assert(!ep || !ep->pre);
 	assert(!ep || !ep->start || (g->make && !g->accumulate && g->ta == GEMM_N));
 	if (by_library(g)) {
-		tasks_run(p, s.mt, task_panel, &s);
+		pool_run(p, s.mt, task_panel, &s);
 		return;
 	}
 	for (; s.chunk0 < chunk_count(g); s.chunk0 += s.wave) {
 		int64_t chunks = min64(s.wave, chunk_count(g) - s.chunk0);
 
 		if (s.packed && g->k)
-			tasks_run(p, chunks * pack_parts(&s), task_pack, &s);
+			pool_run(p, chunks * pack_parts(&s), task_pack, &s);
 		if (s.sums) {
-			tasks_run(p, s.mt * s.nt * chunks, task_chunk, &s);
-			tasks_run(p, g->m, task_combine, &s);
+			pool_run(p, s.mt * s.nt * chunks, task_chunk, &s);
+			pool_run(p, g->m, task_combine, &s);
 		} else {
-			tasks_run(p, s.mt * s.nt, task_tile, &s);
+			pool_run(p, s.mt * s.nt, task_tile, &s);
 		}
 	}
 }

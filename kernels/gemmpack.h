@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "kernels/cut.h"
 #include "kernels/gemm.h"
 #include "kernels/gemmtile.h"
 
@@ -12,21 +13,6 @@ enum {
 	GEMM_ASTEP = MR * GEMM_KC + 16, /* stride between packed panels of A; the 16 avoid conflicts in the cache and are room for copy_rows */
 	SOON = 16                       /* rows by which a matrix that is being packed is prefetched */
 };
-
-static int64_t min64(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t a, int64_t b)
-{
-	return ceil_div(a, b) * b;
-}
 
 /* Pack n columns of length kc, stored ld apart, into dst [kc][NR]. The last block of k overlaps the one before. */
 static inline void pack_columns(real *dst, const real *b, int64_t ld, int64_t n, int64_t kc)

@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/rng.h"
+#include "kernels/cut.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_library.h"
 #include "kernels/peak.h"
@@ -340,6 +341,31 @@ static void epilogues(void **state)
 	pool_free(p);
 }
 
+/* GELU on whole tiles gives the bits of real_gelu, for numbers of any size, infinities and not-a-number. */
+static void gelu_of_any_number(void **state)
+{
+	enum { M = 14, N = 64 };
+	static const float odd[] = {0.0f, -0.0f, -10, -9.999999f, -10.000001f, -126, 50, 3e38f, -3e38f, 1e-40f, HUGE_VALF, -HUGE_VALF, NAN};
+	float a[M], b[N], c[M * N];
+	struct gemm g = {.tb = GEMM_N, .m = M, .n = N, .k = 1, .lda = 1, .ldb = N, .ldc = N};
+
+	(void)state;
+	for (int i = 0; i < M; i++)
+		a[i] = 1;
+	for (int j = 0; j < N; j++)
+		b[j] = j < (int)(sizeof odd / sizeof *odd) ? odd[j] : .31f * (float)(j - 40);
+	run_f32(NULL, &g, c, a, b, &(struct gemm_epilogue_f32){.act = GEMM_GELU});
+	for (int i = 0; i < M; i++)
+		for (int j = 0; j < N; j++) {
+			float y = real_gelu(0.0f + b[j]); /* a sum begins with zero */
+
+			if (isnan(b[j]))
+				assert_true(isnan(c[i * N + j]));
+			else
+				assert_memory_equal(&y, &c[i * N + j], sizeof y);
+		}
+}
+
 /* The sums of the rows of op(A), beside a product that is computed in place, packed by task and packed together. */
 static void row_sums(void **state)
 {
@@ -374,6 +400,28 @@ static void row_sums(void **state)
 		mem_free(one);
 		mem_free(sums);
 	}
+}
+
+static int64_t busiest(int64_t m, int64_t rows, int64_t across, int64_t workers)
+{
+	return ((m + rows - 1) / rows * across + workers - 1) / workers * rows;
+}
+
+/* Rows are divided so that no division that was allowed gives the busiest worker fewer of them; of equal ones the largest tasks. */
+static void rows_are_cut(void **state)
+{
+	(void)state;
+	assert_int_equal(cut_rows(2048, 192, 12, 1, 2), 132);
+	assert_int_equal(cut_rows(1152, 192, 12, 1, 2), 192);
+	for (int64_t m = 1; m < 3000; m += 37)
+		for (int64_t across = 1; across < 4; across++)
+			for (int64_t workers = 2; workers <= 16; workers++) {
+				int64_t rows = cut_rows(m, 192, 32, across, workers);
+
+				assert_true(rows >= 96 && rows <= 192 && rows % 32 == 0);
+				for (int64_t other = 96; other <= 192; other += 32)
+					assert_true(busiest(m, rows, across, workers) < busiest(m, other, across, workers) + (other <= rows));
+			}
 }
 
 /* A plan is made for the largest batch, so no smaller batch may need more scratch. */
@@ -411,9 +459,17 @@ static void peaks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(values),      cmocka_unit_test(rows_alone),           cmocka_unit_test(columns_alone),
-	    cmocka_unit_test(any_threads), cmocka_unit_test(packed_by_the_caller), cmocka_unit_test(epilogues),
-	    cmocka_unit_test(row_sums),    cmocka_unit_test(scratch_grows),        cmocka_unit_test(peaks),
+	    cmocka_unit_test(values),
+	    cmocka_unit_test(rows_alone),
+	    cmocka_unit_test(columns_alone),
+	    cmocka_unit_test(any_threads),
+	    cmocka_unit_test(packed_by_the_caller),
+	    cmocka_unit_test(epilogues),
+	    cmocka_unit_test(gelu_of_any_number),
+	    cmocka_unit_test(row_sums),
+	    cmocka_unit_test(rows_are_cut),
+	    cmocka_unit_test(scratch_grows),
+	    cmocka_unit_test(peaks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,39 @@
+/* How the CPU's matrix products divide their rows into tasks. */
+#ifndef DDM_KERNELS_CUT_H
+#define DDM_KERNELS_CUT_H
+
+#include <stdint.h>
+
+static inline int64_t min64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+static inline int64_t round_up(int64_t a, int64_t b)
+{
+	return ceil_div(a, b) * b;
+}
+
+/* The rows of a task: a multiple of `step` from about most / 2 to `most`, by which the busiest of the workers has the fewest of the m rows. `across`:
+ * tasks beside each other. For example, 11 tasks of 192 rows leave one of two workers idle for a task; 16 tasks of 132 rows do not. */
+static inline int64_t cut_rows(int64_t m, int64_t most, int64_t step, int64_t across, int64_t workers)
+{
+	int64_t best = most, least = INT64_MAX;
+
+	for (int64_t rows = most; rows > 0 && rows >= most / 2; rows -= step) {
+		int64_t busiest = ceil_div(ceil_div(m, rows) * across, workers) * rows;
+
+		if (busiest < least) {
+			least = busiest;
+			best = rows;
+		}
+	}
+	return best;
+}
+
+#endif

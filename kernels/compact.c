@@ -196,5 +196,5 @@ void compact_run(struct pool *p, enum compact_isa isa, const struct compact *w, 
 	if (w->type == COMPACT_F32 || w->type == COMPACT_VIEW)
 		gemm_run_f32(p, &g, c, a, w->data, ep, scratch);
 	else
-		compact_multiply(p, compact_kernel_of(isa), &g, &b, c, a, ep, scratch);
+		compact_multiply(p, compact_kernel_of(isa), &g, &b, c, a, ep, scratch, NULL);
 }

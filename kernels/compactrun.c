@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kernels/cut.h"
 #include "kernels/flavour.h"
 #include "kernels/vmath.h"
 
@@ -12,19 +13,11 @@ enum {
 	KC = GEMM_KC,
 	MC = 192,       /* rows of a task, at most: whole tiles of every kernel */
 	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
-	SUMMED = 48     /* rows of op(A) summed together */
+	SUMMED = 48,    /* rows of op(A) summed together */
+	ROW = KC * 4,   /* bytes of a chunk of a rounded row, at most */
+	HELD = 1 << 23  /* bytes of chunks of op(A) that are rounded for all tasks, about */
 };
 _Static_assert(MC % COMPACT_MR == 0 && MC % COMPACT_MR_AMX == 0, "a task is whole tiles");
-
-static int64_t min64(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
 
 /* ---- panels ---- */
 
@@ -36,6 +29,12 @@ int64_t compact_chunk_len(const struct compact_panels *b, int64_t chunk)
 int64_t compact_chunk_pairs(const struct compact_panels *b, int64_t chunk)
 {
 	return ceil_div(compact_chunk_len(b, chunk), 2);
+}
+
+/* At least one, so that a product with K = 0 is finished too. */
+static int64_t chunk_count(const struct compact_panels *b)
+{
+	return b->k ? ceil_div(b->k, KC) : 1;
 }
 
 int64_t compact_panel_count(const struct compact_panels *b)
@@ -119,14 +118,32 @@ struct job {
 	int64_t mc, np; /* a task's rows and panels */
 	int64_t mt;     /* number of tasks along M */
 	char *own;      /* scratch of worker 0 */
+	char *rounded;  /* a wave of chunks of op(A), rounded for all tasks, [chunk][row]; NULL: each task rounds its own */
+	int64_t chunk0; /* first chunk of the wave */
+	int64_t wave;   /* chunks of a wave; without `rounded`, all */
 };
 
 /* Bytes of a worker's scratch: a panel widened to bf16, then rounded rows of op(A). */
-enum { WIDE = COMPACT_PAIRS * NR * 4, OWN = WIDE + MC * KC * 4 };
+enum { WIDE = COMPACT_PAIRS * NR * 4, OWN = WIDE + MC * ROW };
 
 size_t compact_own_bytes(void)
 {
 	return OWN;
+}
+
+static int64_t wave_bytes(const struct gemm *g)
+{
+	return round_up(g->m, MC) * ROW;
+}
+
+static int64_t wave_chunks(const struct gemm *g)
+{
+	return HELD / (wave_bytes(g) + 1) + 1;
+}
+
+size_t compact_shared_bytes(const struct gemm *g, int workers)
+{
+	return workers > 1 && g->ta == GEMM_T ? (size_t)(wave_chunks(g) * wave_bytes(g)) : 0;
 }
 
 /* Add the earlier chunks or the old C, and with `last` apply scale, bias and activation. `sum` may be the row of C. Inlined for a constant n in the
@@ -312,17 +329,35 @@ static void row_sums(const struct job *s, int64_t i0, int64_t i1, int64_t chunk,
 	}
 }
 
+/* Rows of a chunk of the wave, from i on, a multiple of the kernel's mr. */
+static char *rounded_rows(const struct job *s, int64_t chunk, int64_t i)
+{
+	return s->rounded + (chunk - s->chunk0) * wave_bytes(s->g) + i * s->kernel->row(compact_chunk_pairs(s->b, chunk));
+}
+
+static void task_round(void *arg, int64_t task, int worker)
+{
+	const struct job *s = arg;
+	int64_t parts = ceil_div(s->g->m, MC), chunk = s->chunk0 + task / parts, i0 = task % parts * MC;
+
+	(void)worker;
+	rows_round(s, i0, min64(i0 + MC, s->g->m), chunk, rounded_rows(s, chunk, i0));
+}
+
 static void task_tile(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
 	int64_t i0 = task % s->mt * s->mc, i1 = min64(i0 + s->mc, s->g->m), p0 = task / s->mt * s->np;
-	int64_t p1 = min64(p0 + s->np, compact_panel_count(s->b)), chunk = 0;
+	int64_t p1 = min64(p0 + s->np, compact_panel_count(s->b)), chunk = s->chunk0, end = min64(chunk + s->wave, chunk_count(s->b));
 	char *wide = s->own + (size_t)worker * OWN, *rows = wide + WIDE;
 
 	if (s->kernel->begin)
 		s->kernel->begin();
-	do { /* once for K = 0 */
-		rows_round(s, i0, i1, chunk, rows);
+	for (; chunk < end; chunk++) {
+		if (s->rounded)
+			rows = rounded_rows(s, chunk, i0);
+		else
+			rows_round(s, i0, i1, chunk, rows);
 		if (s->kernel->tile_add)
 			panels_add(s, i0, i1, chunk, p0, p1, rows, wide);
 		else
@@ -330,7 +365,7 @@ static void task_tile(void *arg, int64_t task, int worker)
 				panel_run(s, i0, i1, chunk, p, rows, wide);
 		if (!p0 && s->ep && s->ep->row_sums)
 			row_sums(s, i0, i1, chunk, s->ep->row_sums);
-	} while (++chunk * KC < s->b->k);
+	}
 	if (s->kernel->end)
 		s->kernel->end();
 }
@@ -340,29 +375,41 @@ static void job_cut(struct job *s, int workers)
 {
 	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = compact_panel_count(s->b), mr = s->kernel->mr;
 
-	s->mc = min64(MC, ceil_div(s->g->m, mr) * mr);
+	s->mc = min64(MC, round_up(s->g->m, mr));
 	s->np = min64(s->kernel->panels, all);
 	while (ceil_div(s->g->m, s->mc) * ceil_div(all, s->np) < want) {
 		if (s->np > 4)
 			s->np = ceil_div(s->np, 2);
 		else if (s->mc > 48)
-			s->mc = ceil_div(s->mc / 2, mr) * mr;
+			s->mc = round_up(s->mc / 2, mr);
 		else if (s->np > 1)
 			s->np = ceil_div(s->np, 2);
 		else
 			break;
 	}
+	if (workers > 1)
+		s->mc = cut_rows(s->g->m, s->mc, mr, ceil_div(all, s->np), workers);
 	s->mt = ceil_div(s->g->m, s->mc);
 }
 
 void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, const struct compact_panels *b, float *c,
-                      const float *a, const struct gemm_epilogue_f32 *ep, void *own)
+                      const float *a, const struct gemm_epilogue_f32 *ep, void *own, void *shared)
 {
-	struct job s = {.g = g, .b = b, .kernel = kernel, .c = c, .a = a, .ep = ep, .own = own};
+	struct job s = {.g = g, .b = b, .kernel = kernel, .c = c, .a = a, .ep = ep, .own = own, .wave = chunk_count(b)};
+	int64_t nt;
 
 	assert(!g->make && !g->alpha && (!ep || (!ep->start && (!ep->row_sums || g->ta == GEMM_T))));
 	if (!g->m || !b->n)
 		return;
 	job_cut(&s, pool_threads(p));
-	pool_run(p, s.mt * ceil_div(compact_panel_count(b), s.np), task_tile, &s);
+	nt = ceil_div(compact_panel_count(b), s.np);
+	if (compact_shared_bytes(g, pool_threads(p)) && nt > 1) {
+		s.rounded = shared;
+		s.wave = wave_chunks(g);
+	}
+	for (; s.chunk0 < chunk_count(b); s.chunk0 += s.wave) {
+		if (s.rounded)
+			pool_run(p, ceil_div(g->m, MC) * min64(s.wave, chunk_count(b) - s.chunk0), task_round, &s);
+		pool_run(p, s.mt * nt, task_tile, &s);
+	}
 }

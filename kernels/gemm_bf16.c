@@ -56,7 +56,7 @@ static void task_pack_columns(void *arg, int64_t task, int worker)
 /* The panels come first and keep the threads' memory aligned to 64, because a panel's row of pairs is 128 bytes. */
 size_t gemm_bf16_scratch(const struct gemm *g, int workers)
 {
-	return packed_bytes(g) + (size_t)workers * compact_own_bytes();
+	return packed_bytes(g) + (size_t)workers * compact_own_bytes() + compact_shared_bytes(g, workers);
 }
 
 void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, float *c, const float *a, const float *b,
@@ -64,11 +64,12 @@ void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, f
 {
 	struct compact_panels panels = panels_of(g, scratch);
 	struct packing s = {g, &panels, compact_kernel_of(isa), b};
+	char *own = (char *)scratch + packed_bytes(g);
 
 	assert(g->tb != GEMM_PACKED && !g->own);
 	if (g->tb == GEMM_T)
 		pool_run(p, compact_panel_count(&panels) * ((g->k + KC - 1) / KC), task_pack_columns, &s);
 	else
 		pool_run(p, (g->k + DEEP - 1) / DEEP, task_pack_rows, &s);
-	compact_multiply(p, s.kernel, g, &panels, c, a, ep, (char *)scratch + packed_bytes(g));
+	compact_multiply(p, s.kernel, g, &panels, c, a, ep, own, own + (size_t)pool_threads(p) * compact_own_bytes());
 }

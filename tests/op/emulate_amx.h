@@ -1,11 +1,12 @@
 /* The instructions for AMX tiles that kernels/compact_amx.c uses, in plain C: include this header, then the file. Semantics: Intel's Software
- * Developer's Manual. Include it after tests/op/emulate_avx512.h. A tile that was not configured holds rows of 0 bytes. */
+ * Developer's Manual. Include it after tests/op/emulate_avx512.h. A tile that was not configured holds rows of 0 bytes. Each
+ * thread has its own tiles. */
 #ifndef DDM_TESTS_EMULATE_AMX_H
 #define DDM_TESTS_EMULATE_AMX_H
 
 #include "tests/op/emulate_avx512.h"
 
-static struct emulated_tile {
+static _Thread_local struct emulated_tile {
 	int rows, bytes;
 	uint32_t at[16][16];
 } emulated_tiles[8];

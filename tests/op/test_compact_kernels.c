@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/pool.h"
 #include "core/rng.h"
 #include "kernels/compactrun.h"
 #include "kernels/flavour.h"
@@ -257,12 +258,12 @@ static void whole_free(struct whole *w)
 	mem_free(w->a), mem_free(w->rows), mem_free(w->columns), mem_free(w->c), mem_free(w->want), mem_free(w->aux), mem_free(w->data);
 }
 
-/* Multiply, and compare all of C and aux, gaps too: with an epilogue if `ep`. */
-static void whole_test(const struct compact_kernel *q, struct whole *w, int ep)
+/* Multiply, and compare all of C and aux, gaps too: with an epilogue if `ep`. p may be NULL. */
+static void whole_test(struct pool *p, const struct compact_kernel *q, struct whole *w, int ep)
 {
 	int64_t m = w->g.m, n = w->g.n, ld = w->g.ldc;
 	float *bias = room(n * 4), *scale = room(n * 4), *aux = room(m * ld * 4);
-	void *own = room((int64_t)compact_own_bytes());
+	void *own = room(pool_threads(p) * (int64_t)compact_own_bytes()), *shared = room((int64_t)compact_shared_bytes(&w->g, pool_threads(p)));
 
 	draw(bias, n, 10, 0);
 	draw(scale, n, 11, 0);
@@ -275,32 +276,36 @@ static void whole_test(const struct compact_kernel *q, struct whole *w, int ep)
 			aux[i] += bias[i % ld];
 			w->want[i] = aux[i] < 0 ? 0 : aux[i];
 		}
-	compact_multiply(NULL, q, &w->g, &w->b, w->c, w->a, ep ? &w->ep : NULL, own);
+	compact_multiply(p, q, &w->g, &w->b, w->c, w->a, ep ? &w->ep : NULL, own, shared);
 	if (memcmp(w->c, w->want, (size_t)(m * ld) * sizeof *aux) || memcmp(w->aux, aux, (size_t)(m * ld) * sizeof *aux))
-		fail_msg("%dx%dx%d, type %d, ta %d, accumulate %d, epilogue %d", (int)m, (int)n, (int)w->g.k, (int)w->b.type, (int)w->g.ta,
-		         w->g.accumulate, ep);
+		fail_msg("%dx%dx%d, type %d, ta %d, accumulate %d, epilogue %d, threads %d", (int)m, (int)n, (int)w->g.k, (int)w->b.type,
+		         (int)w->g.ta, w->g.accumulate, ep, pool_threads(p));
 	mem_free(bias);
 	mem_free(scale);
 	mem_free(aux);
 	mem_free(own);
+	mem_free(shared);
 }
 
-/* Whole products by AMX's tiles, emulated and by the CPU's own: whole and partial tiles, several tasks, panels and chunks of K. */
+/* Whole products by AMX's tiles, emulated and by the CPU's own: whole and partial tiles, several tasks, panels and chunks of K, one thread and
+ * three. */
 static void products_in_order(void **state)
 {
 	static const int64_t shapes[][3] = {{1, 1, 1}, {15, 31, 33}, {32, 32, 32}, {33, 100, 50}, {70, 64, 383}, {200, 33, 64}, {64, 97, 801}};
 	const struct compact_kernel *k[] = {&compact_amx_emulated, &compact_amx};
+	struct pool *three = pool_new(3, NULL);
 
 	(void)state;
 	for (int own = 0; own < (compact_isa() == COMPACT_AMX ? 2 : 1); own++)
 		for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-			for (int way = 0; way < 16; way++) {
+			for (int way = 0; way < 32; way++) {
 				enum compact_type type = way & 1 ? COMPACT_INT8 : COMPACT_BF16;
 				struct whole w = whole_new(shapes[i][0], shapes[i][1], shapes[i][2], type, way >> 1 & 1, way >> 2 & 1);
 
-				whole_test(k[own], &w, way >> 3);
+				whole_test(way & 16 ? three : NULL, k[own], &w, way >> 3 & 1);
 				whole_free(&w);
 			}
+	pool_free(three);
 }
 
 /* Numbers near 2^-126, infinities and NaN: the tiles do what their emulation does. */

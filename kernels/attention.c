@@ -14,6 +14,7 @@ enum {
 	SCORES = 131072, /* scores of a block, about: half a megabyte */
 	QUERIES = 96,    /* least queries of a block, because each block packs the keys again */
 	TASKS = 64,
+	TASKS_EACH = 4, /* with fewer heads per worker, blocks are made smaller */
 	ALIGN = 64 / sizeof(real)
 };
 
@@ -168,6 +169,15 @@ static size_t attention_stride(const struct attention *k)
 	return or_short(k, (rounded(k->block * k->s) + 2 * rounded(k->block)) * sizeof(real) + (a > b ? a : b));
 }
 
+/* The most queries of a block of the forward pass. Blocks are smaller if there are few heads, because they are the pool's tasks, and under a causal
+ * mask, because a block computes the scores of all keys up to its last query. */
+static int64_t forward_most(const struct op_call *c, int workers)
+{
+	int64_t heads = c->in[0].shape[SAMPLE] * c->in[0].shape[HEAD];
+
+	return c->attr.attention.causal || heads < (int64_t)workers * TASKS_EACH ? 128 : 256;
+}
+
 static void attention_run(const struct op_call *c)
 {
 	struct attention k;
@@ -176,7 +186,7 @@ static void attention_run(const struct op_call *c)
 		attention_bf16_run(c);
 		return;
 	}
-	attention_init(&k, c, &c->in[0], &c->in[1], 128);
+	attention_init(&k, c, &c->in[0], &c->in[1], forward_most(c, pool_threads(c->pool)));
 	assert(k.scale > 0);
 	k.bias = c->nin > 3 && c->in[3].data ? &c->in[3] : NULL;
 	k.stride = attention_stride(&k);
@@ -189,7 +199,7 @@ static size_t attention_scratch(const struct op_call *c, int workers)
 
 	if (device_has_bf16_products(c->device))
 		return attention_bf16_scratch(c, workers);
-	attention_init(&k, c, &c->in[0], &c->in[1], 128);
+	attention_init(&k, c, &c->in[0], &c->in[1], forward_most(c, workers));
 	return attention_stride(&k) * (size_t)workers;
 }
 

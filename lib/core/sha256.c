@@ -1,4 +1,4 @@
-/* The compression function of SHA-256: in plain C, and with the processor's SHA instructions if it has them. */
+/* The compression function of SHA-256 (FIPS 180-4, section 6.2.2): in plain C, with AVX2, and with the processor's SHA instructions. */
 #include "core/sha256.h"
 
 #include <string.h>
@@ -11,39 +11,44 @@ static const uint32_t K[64] = {0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0
                                0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
                                0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t rotr(uint32_t x, int n)
+static inline uint32_t rotr(uint32_t x, int n)
 {
 	return x >> n | x << (32 - n);
 }
 
-/* The eight state words a .. h rotate by name instead of being moved: in round i, a is s[(64 - i) % 8]. */
-static void block_plain(uint32_t h[8], const uint8_t *p)
+/* Round i. The eight state words a .. h rotate by name instead of being moved: a is s[(64 - i) % 8]. kw: the round's constant plus its word. */
+static inline __attribute__((always_inline)) void round_run(uint32_t s[8], int i, uint32_t kw)
 {
-	uint32_t w[64], s[8];
+	uint32_t a = s[(64 - i) % 8], b = s[(65 - i) % 8], c = s[(66 - i) % 8], e = s[(68 - i) % 8], f = s[(69 - i) % 8];
+	uint32_t g = s[(70 - i) % 8], *d = &s[(67 - i) % 8], *next = &s[(71 - i) % 8];
+	uint32_t t = *next + kw + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + ((e & f) ^ (~e & g));
 
-	for (int i = 0; i < 16; i++)
-		w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
-	for (int i = 16; i < 64; i++)
-		w[i] = w[i - 16] + w[i - 7] + (rotr(w[i - 15], 7) ^ rotr(w[i - 15], 18) ^ w[i - 15] >> 3) +
-		       (rotr(w[i - 2], 17) ^ rotr(w[i - 2], 19) ^ w[i - 2] >> 10);
-	memcpy(s, h, sizeof s);
-#pragma GCC unroll 8
-	for (int i = 0; i < 64; i++) {
-		uint32_t a = s[(64 - i) % 8], b = s[(65 - i) % 8], c = s[(66 - i) % 8], e = s[(68 - i) % 8], f = s[(69 - i) % 8];
-		uint32_t g = s[(70 - i) % 8], *d = &s[(67 - i) % 8], *next = &s[(71 - i) % 8];
-		uint32_t t = *next + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + ((e & f) ^ (~e & g)) + K[i] + w[i];
-
-		*d += t;
-		*next = t + (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
-	}
-	for (int i = 0; i < 8; i++)
-		h[i] += s[i];
+	*d += t;
+	*next = t + (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
 }
 
-void sha256_blocks_plain(uint32_t h[8], const uint8_t *p, size_t n)
+/* Each word of the schedule is made just before its round: a processor that looks 200 operations ahead then does both at once. */
+static void blocks_plain(uint32_t h[8], const uint8_t *p, size_t n)
 {
-	for (; n; n--, p += 64)
-		block_plain(h, p);
+	for (; n; n--, p += 64) {
+		uint32_t w[16], s[8];
+
+		for (int i = 0; i < 16; i++)
+			w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
+		memcpy(s, h, sizeof s);
+		for (int first = 0; first < 64; first += 16)
+#pragma GCC unroll 16
+			for (int i = 0; i < 16; i++) {
+				uint32_t two = w[(i + 14) % 16], fifteen = w[(i + 1) % 16];
+
+				if (first)
+					w[i] += w[(i + 9) % 16] + (rotr(fifteen, 7) ^ rotr(fifteen, 18) ^ fifteen >> 3) +
+					        (rotr(two, 17) ^ rotr(two, 19) ^ two >> 10);
+				round_run(s, i, K[first + i] + w[i]);
+			}
+		for (int i = 0; i < 8; i++)
+			h[i] += s[i];
+	}
 }
 
 #if defined(__x86_64__)
@@ -51,8 +56,67 @@ void sha256_blocks_plain(uint32_t h[8], const uint8_t *p, size_t n)
 #include <immintrin.h>
 #include <stdatomic.h>
 
+#define SHA __attribute__((target("sha,sse4.1")))
+#define AVX2 __attribute__((target("avx2,bmi,bmi2")))
+
+typedef uint32_t words __attribute__((vector_size(16)));
+
+AVX2 static inline words rotr4(words x, int n)
+{
+	return x >> n | x << (32 - n);
+}
+
+/* What w[t - 2] gives to w[t]. */
+AVX2 static inline words from_two(words x)
+{
+	return rotr4(x, 17) ^ rotr4(x, 19) ^ x >> 10;
+}
+
+/* Words t .. t + 3 of the schedule, from t - 16 (w0) .. t - 1 (w3). The last two need the first two. */
+AVX2 static inline words next_words(words w0, words w1, words w2, words w3)
+{
+	words x = (words)_mm_alignr_epi8((__m128i)w1, (__m128i)w0, 4);
+	words w = w0 + (words)_mm_alignr_epi8((__m128i)w3, (__m128i)w2, 4) + (rotr4(x, 7) ^ rotr4(x, 18) ^ x >> 3);
+
+	w += from_two((words)_mm_srli_si128((__m128i)w3, 8));
+	return w + from_two((words)_mm_slli_si128((__m128i)w, 8));
+}
+
+/* Four words of the schedule in a vector, beside the rounds of the words 16 before. */
+AVX2 static void blocks_avx2(uint32_t h[8], const uint8_t *p, size_t n)
+{
+	const __m128i bytes = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+
+	for (; n; n--, p += 64) {
+		uint32_t s[8], kw[64] __attribute__((aligned(16)));
+		words w[4], k;
+
+		for (int i = 0; i < 4; i++) {
+			w[i] = (words)_mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p + i), bytes);
+			memcpy(&k, K + 4 * i, sizeof k);
+			k += w[i];
+			memcpy(kw + 4 * i, &k, sizeof k);
+		}
+		memcpy(s, h, sizeof s);
+#pragma GCC unroll 16
+		for (int i = 0; i < 16; i++) {
+			if (i < 12) {
+				w[i % 4] = next_words(w[i % 4], w[(i + 1) % 4], w[(i + 2) % 4], w[(i + 3) % 4]);
+				memcpy(&k, K + 4 * i + 16, sizeof k);
+				k += w[i % 4];
+				memcpy(kw + 4 * i + 16, &k, sizeof k);
+			}
+#pragma GCC unroll 4
+			for (int j = 4 * i; j < 4 * i + 4; j++)
+				round_run(s, j, kw[j]);
+		}
+		for (int i = 0; i < 8; i++)
+			h[i] += s[i];
+	}
+}
+
 /* The SHA instructions hold the state as (a b e f) and (c d g h). */
-__attribute__((target("sha,sse4.1"))) static void blocks_sha(uint32_t h[8], const uint8_t *p, size_t n)
+SHA static void blocks_sha(uint32_t h[8], const uint8_t *p, size_t n)
 {
 	const __m128i bytes = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
 	__m128i low = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)h), 0xb1);
@@ -84,29 +148,45 @@ __attribute__((target("sha,sse4.1"))) static void blocks_sha(uint32_t h[8], cons
 	_mm_storeu_si128((__m128i *)(h + 4), _mm_alignr_epi8(high, low, 8));
 }
 
-static int has_sha(void)
+int sha256_has(enum sha256_isa isa)
 {
-	static _Atomic int known; /* 0: not asked yet, 1: no, 2: yes */
 	unsigned a, b, c, d;
+
+	if (isa == SHA256_SHA)
+		return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 29 & 1 && __get_cpuid(1, &a, &b, &c, &d) && c >> 19 & 1;
+	return isa == SHA256_PLAIN || (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"));
+}
+
+void sha256_blocks_by(enum sha256_isa isa, uint32_t h[8], const uint8_t *p, size_t n)
+{
+	(isa == SHA256_SHA ? blocks_sha : isa == SHA256_AVX2 ? blocks_avx2 : blocks_plain)(h, p, n);
+}
+
+void sha256_blocks(uint32_t h[8], const uint8_t *p, size_t n)
+{
+	static _Atomic int known; /* 0: not asked yet, else 1 + the fastest */
 	int k = atomic_load_explicit(&known, memory_order_relaxed);
 
 	if (!k) {
-		k = 1 + (__get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 29 & 1 && __get_cpuid(1, &a, &b, &c, &d) && c >> 19 & 1);
+		k = 1 + (sha256_has(SHA256_SHA) ? SHA256_SHA : sha256_has(SHA256_AVX2) ? SHA256_AVX2 : SHA256_PLAIN);
 		atomic_store_explicit(&known, k, memory_order_relaxed);
 	}
-	return k == 2;
+	sha256_blocks_by((enum sha256_isa)(k - 1), h, p, n);
+}
+#else
+int sha256_has(enum sha256_isa isa)
+{
+	return isa == SHA256_PLAIN;
+}
+
+void sha256_blocks_by(enum sha256_isa isa, uint32_t h[8], const uint8_t *p, size_t n)
+{
+	(void)isa;
+	blocks_plain(h, p, n);
 }
 
 void sha256_blocks(uint32_t h[8], const uint8_t *p, size_t n)
 {
-	if (has_sha())
-		blocks_sha(h, p, n);
-	else
-		sha256_blocks_plain(h, p, n);
-}
-#else
-void sha256_blocks(uint32_t h[8], const uint8_t *p, size_t n)
-{
-	sha256_blocks_plain(h, p, n);
+	blocks_plain(h, p, n);
 }
 #endif

@@ -5,8 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* n blocks of 64 bytes into the state; uses the processor's SHA instructions if it has them. */
+enum sha256_isa {
+	SHA256_PLAIN, /* C */
+	SHA256_AVX2,  /* AVX2 and BMI2 */
+	SHA256_SHA,   /* the processor's SHA instructions */
+	SHA256_ISAS
+};
+
+/* n blocks of 64 bytes into the state, by the fastest instructions that this processor has. */
 void sha256_blocks(uint32_t h[8], const uint8_t *p, size_t n);
-void sha256_blocks_plain(uint32_t h[8], const uint8_t *p, size_t n); /* the same without them */
+
+int sha256_has(enum sha256_isa isa);                                                   /* whether this processor has these instructions */
+void sha256_blocks_by(enum sha256_isa isa, uint32_t h[8], const uint8_t *p, size_t n); /* which must be there */
 
 #endif

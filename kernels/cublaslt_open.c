@@ -2,7 +2,7 @@
 #include "kernels/cublaslt.h"
 
 #include "config.h"
-#include "kernels/sharedlib.h"
+#include "core/sharedlib.h"
 
 #ifdef CUBLASLT_NAME
 #define BUILT_WITH CUBLASLT_NAME, CUBLASLT_PATH,

@@ -1,7 +1,7 @@
 /* Opens the cuDNN library at run time and finds the functions that attention calls. */
 #include "kernels/cudnn.h"
 
-#include "kernels/sharedlib.h"
+#include "core/sharedlib.h"
 
 static const char *const usual[] = {"libcudnn.so.9", "libcudnn.so", NULL};
 

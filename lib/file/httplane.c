@@ -14,14 +14,37 @@
 #include "core/clock.h"
 #include "core/interrupt.h"
 #include "core/mem.h"
+#include "core/sharedlib.h"
 #include "core/str.h"
 #include "core/version.h"
 #include "file/remoteinput.h"
 
-enum { IDLE = 64, ROOM = 1 << 18, REDIRECTIONS = 5, SLICE_MS = 100, SLOW = 1000 /* bytes a second */ };
+enum { IDLE = 64, ROOM = 1 << 18, REDIRECTIONS = 5, SLICE_MS = 100, SLOW = 1000 /* bytes a second */, OLDEST = 0x075500 };
 
 /* SHA-256 of no bytes, which are what a GET request sends. */
 #define NO_PAYLOAD "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+/* The functions of libcurl, which is opened when the first URL is read, because its 34 libraries take two thirds of a program's start. */
+static struct {
+	__typeof__(curl_global_init) *global_init;
+	__typeof__(curl_version_info) *version_info;
+	__typeof__(curl_easy_init) *easy_init;
+	__typeof__(curl_easy_cleanup) *easy_cleanup;
+	__typeof__(curl_easy_reset) *easy_reset;
+	__typeof__(curl_easy_setopt) *easy_setopt;
+	__typeof__(curl_easy_getinfo) *easy_getinfo;
+	__typeof__(curl_easy_pause) *easy_pause;
+	__typeof__(curl_easy_strerror) *easy_strerror;
+	__typeof__(curl_multi_init) *multi_init;
+	__typeof__(curl_multi_cleanup) *multi_cleanup;
+	__typeof__(curl_multi_add_handle) *multi_add_handle;
+	__typeof__(curl_multi_remove_handle) *multi_remove_handle;
+	__typeof__(curl_multi_perform) *multi_perform;
+	__typeof__(curl_multi_info_read) *multi_info_read;
+	__typeof__(curl_multi_poll) *multi_poll;
+	__typeof__(curl_slist_append) *slist_append;
+	__typeof__(curl_slist_free_all) *slist_free_all;
+} curl;
 
 struct httplane {
 	CURLM *multi;
@@ -50,11 +73,45 @@ static struct {
 	int n;
 } lanes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct {
+	pthread_once_t once;
+	int rc;
+	struct err why;
+} start = {.once = PTHREAD_ONCE_INIT};
 
 static void start_library(void)
 {
-	curl_global_init(CURL_GLOBAL_DEFAULT);
+	static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4", NULL};
+	static const struct sharedlib_function table[] = {
+	    {"curl_global_init", &curl.global_init},
+	    {"curl_version_info", &curl.version_info},
+	    {"curl_easy_init", &curl.easy_init},
+	    {"curl_easy_cleanup", &curl.easy_cleanup},
+	    {"curl_easy_reset", &curl.easy_reset},
+	    {"curl_easy_setopt", &curl.easy_setopt},
+	    {"curl_easy_getinfo", &curl.easy_getinfo},
+	    {"curl_easy_pause", &curl.easy_pause},
+	    {"curl_easy_strerror", &curl.easy_strerror},
+	    {"curl_multi_init", &curl.multi_init},
+	    {"curl_multi_cleanup", &curl.multi_cleanup},
+	    {"curl_multi_add_handle", &curl.multi_add_handle},
+	    {"curl_multi_remove_handle", &curl.multi_remove_handle},
+	    {"curl_multi_perform", &curl.multi_perform},
+	    {"curl_multi_info_read", &curl.multi_info_read},
+	    {"curl_multi_poll", &curl.multi_poll},
+	    {"curl_slist_append", &curl.slist_append},
+	    {"curl_slist_free_all", &curl.slist_free_all},
+	};
+	const curl_version_info_data *v;
+
+	start.rc = sharedlib_open(names, "libcurl, which reads URLs,", "Debian's package libcurl4", table, sizeof table / sizeof *table, &start.why);
+	if (start.rc)
+		return;
+	v = curl.version_info(CURLVERSION_NOW);
+	if (v->version_num < OLDEST)
+		start.rc = err_set(&start.why, ERR_UNAVAILABLE, "libcurl %s is too old to read URLs: 7.85 is needed", v->version);
+	else
+		curl.global_init(CURL_GLOBAL_DEFAULT);
 }
 
 static size_t on_header(char *line, size_t size, size_t n, void *arg)
@@ -105,21 +162,27 @@ static void lane_free(struct httplane *l)
 		return;
 	httplane_stop(l);
 	if (l->easy)
-		curl_easy_cleanup(l->easy);
+		curl.easy_cleanup(l->easy);
 	if (l->multi)
-		curl_multi_cleanup(l->multi);
+		curl.multi_cleanup(l->multi);
 	mem_free(l->buf);
 	mem_free(l);
 }
 
 static struct httplane *lane_new(struct err *e)
 {
-	struct httplane *l = mem_zalloc(1, sizeof *l);
+	struct httplane *l;
 
-	pthread_once(&once, start_library);
+	pthread_once(&start.once, start_library);
+	if (start.rc) {
+		if (e)
+			*e = start.why;
+		return NULL;
+	}
+	l = mem_zalloc(1, sizeof *l);
 	l->buf = mem_alloc(ROOM);
-	l->easy = curl_easy_init();
-	l->multi = curl_multi_init();
+	l->easy = curl.easy_init();
+	l->multi = curl.multi_init();
 	if (l->easy && l->multi)
 		return l;
 	err_set(e, ERR_NOMEM, "libcurl: no memory for a connection");
@@ -185,8 +248,8 @@ void httplane_mark(struct httplane *l, const void *owner, int64_t at)
 void httplane_stop(struct httplane *l)
 {
 	if (l->active)
-		curl_multi_remove_handle(l->multi, l->easy);
-	curl_slist_free_all(l->headers);
+		curl.multi_remove_handle(l->multi, l->easy);
+	curl.slist_free_all(l->headers);
 	l->headers = NULL;
 	mem_free(l->shown);
 	l->shown = NULL;
@@ -205,7 +268,7 @@ double httplane_retry_after(const struct httplane *l)
 {
 	curl_off_t seconds = 0;
 
-	curl_easy_getinfo(l->easy, CURLINFO_RETRY_AFTER, &seconds);
+	curl.easy_getinfo(l->easy, CURLINFO_RETRY_AFTER, &seconds);
 	return (double)seconds;
 }
 
@@ -219,7 +282,7 @@ static int failed(struct httplane *l, int code, int retry, const char *why, stru
 /* How a transfer ended that libcurl gave up. */
 static int curl_failed(struct httplane *l, struct err *e)
 {
-	const char *why = *l->why ? l->why : curl_easy_strerror(l->result);
+	const char *why = *l->why ? l->why : curl.easy_strerror(l->result);
 
 	if (l->broken)
 		return failed(l, ERR_DATA, 0, "the header of the server's answer is malformed or too large", e);
@@ -247,7 +310,7 @@ static int wait_for_bytes(struct httplane *l, struct err *e)
 
 	if (interrupt_given())
 		return failed(l, ERR_AGAIN, 0, "interrupted", e);
-	curl_multi_poll(l->multi, NULL, 0, SLICE_MS, NULL);
+	curl.multi_poll(l->multi, NULL, 0, SLICE_MS, NULL);
 	l->waited += clock_seconds() - before;
 	if (l->waited < limit)
 		return 0;
@@ -271,10 +334,10 @@ static int pump(struct httplane *l, struct err *e)
 
 		if (l->paused) {
 			l->paused = 0;
-			curl_easy_pause(l->easy, CURLPAUSE_CONT);
+			curl.easy_pause(l->easy, CURLPAUSE_CONT);
 		}
-		curl_multi_perform(l->multi, &running);
-		while ((m = curl_multi_info_read(l->multi, &left)))
+		curl.multi_perform(l->multi, &running);
+		while ((m = curl.multi_info_read(l->multi, &left)))
 			if (m->msg == CURLMSG_DONE) {
 				l->done = 1;
 				l->result = m->data.result;
@@ -291,32 +354,32 @@ static void set_options(struct httplane *l, const struct http_request *r, const 
 	const struct remote_options *o = remote_settings();
 	CURL *c = l->easy;
 
-	curl_easy_reset(c);
-	curl_easy_setopt(c, CURLOPT_URL, url);
-	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(c, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
-	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->timeout * 1000));
-	curl_easy_setopt(c, CURLOPT_USERAGENT, "ddm/" DDM_VERSION);
-	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, l->why);
-	curl_easy_setopt(c, CURLOPT_SOCKOPTFUNCTION, on_socket);
-	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
-	curl_easy_setopt(c, CURLOPT_HEADERDATA, l);
-	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
-	curl_easy_setopt(c, CURLOPT_WRITEDATA, l);
+	curl.easy_reset(c);
+	curl.easy_setopt(c, CURLOPT_URL, url);
+	curl.easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl.easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+	curl.easy_setopt(c, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+	curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->timeout * 1000));
+	curl.easy_setopt(c, CURLOPT_USERAGENT, "ddm/" DDM_VERSION);
+	curl.easy_setopt(c, CURLOPT_ERRORBUFFER, l->why);
+	curl.easy_setopt(c, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	curl.easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+	curl.easy_setopt(c, CURLOPT_HEADERDATA, l);
+	curl.easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
+	curl.easy_setopt(c, CURLOPT_WRITEDATA, l);
 	if (o->certificates)
-		curl_easy_setopt(c, CURLOPT_CAINFO, o->certificates);
+		curl.easy_setopt(c, CURLOPT_CAINFO, o->certificates);
 	if (!r->sign || !o->access_key)
 		return;
-	curl_easy_setopt(c, CURLOPT_USERNAME, o->access_key);
-	curl_easy_setopt(c, CURLOPT_PASSWORD, o->secret_key);
+	curl.easy_setopt(c, CURLOPT_USERNAME, o->access_key);
+	curl.easy_setopt(c, CURLOPT_PASSWORD, o->secret_key);
 }
 
 static void add_header(struct httplane *l, const char *name, const char *value)
 {
 	char *line = str_new("%s: %s", name, value);
-	struct curl_slist *more = curl_slist_append(l->headers, line);
+	struct curl_slist *more = curl.slist_append(l->headers, line);
 
 	if (!more)
 		mem_fail(0);
@@ -330,7 +393,7 @@ static void sign(struct httplane *l)
 	const struct remote_options *o = remote_settings();
 	char *how = str_new("aws:amz:%s:s3", o->region);
 
-	curl_easy_setopt(l->easy, CURLOPT_AWS_SIGV4, how);
+	curl.easy_setopt(l->easy, CURLOPT_AWS_SIGV4, how);
 	add_header(l, "x-amz-content-sha256", NO_PAYLOAD);
 	if (o->session_token)
 		add_header(l, "x-amz-security-token", o->session_token);
@@ -353,14 +416,14 @@ static int send_request(struct httplane *l, const struct http_request *r, const 
 		snprintf(range, sizeof range, "%lld-%lld", (long long)r->from, (long long)r->to);
 	else
 		snprintf(range, sizeof range, "%lld-", (long long)r->from);
-	curl_easy_setopt(l->easy, CURLOPT_RANGE, range);
+	curl.easy_setopt(l->easy, CURLOPT_RANGE, range);
 	if (r->if_range)
 		add_header(l, "If-Range", r->if_range);
 	if (r->sign && remote_settings()->access_key)
 		sign(l);
 	if (l->headers)
-		curl_easy_setopt(l->easy, CURLOPT_HTTPHEADER, l->headers);
-	if (curl_multi_add_handle(l->multi, l->easy))
+		curl.easy_setopt(l->easy, CURLOPT_HTTPHEADER, l->headers);
+	if (curl.multi_add_handle(l->multi, l->easy))
 		return failed(l, ERR_NOMEM, 0, "libcurl: no memory for a request", e);
 	l->active = 1;
 	if (pump(l, e))
@@ -373,7 +436,7 @@ static char *redirected(struct httplane *l, const char *from, struct err *e)
 {
 	char *to = NULL, *why;
 
-	curl_easy_getinfo(l->easy, CURLINFO_REDIRECT_URL, &to);
+	curl.easy_getinfo(l->easy, CURLINFO_REDIRECT_URL, &to);
 	if (to && (!strncmp(to, "https://", 8) || (!strncmp(to, "http://", 7) && !strncmp(from, "http://", 7))))
 		return mem_strdup(to);
 	why = str_new("HTTP status %d, a redirection to %.*s, which is not followed", l->answer.status, to ? (int)strcspn(to, "?#") : 7,

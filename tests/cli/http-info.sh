@@ -134,3 +134,12 @@ check_out "shards in S3" "$(cat want.json)" facts s3://bucket/s
 check "verified" ddm-check s3://bucket/s s3://bucket/p.tar s3://bucket/a.tsv
 check_exit 66 "a wrong key" env AWS_SECRET_ACCESS_KEY=other ddm-info s3://bucket/w.safetensors
 check_err "status" '^ddm-info: s3://bucket/w.safetensors: HTTP status 403$'
+
+# libcurl is opened for the first URL: a machine without a working one reads files as before
+mkdir none && : >none/libcurl.so.4 && : >none/libcurl-gnutls.so.4
+facts there/x.png >want.json
+check_out "a file, where libcurl cannot be opened" "$(cat want.json)" \
+	sh -c "LD_LIBRARY_PATH=$PWD/none ddm-info --json there/x.png | jq -S 'del(.file, .error)'"
+check_exit 69 "a URL there" env LD_LIBRARY_PATH="$PWD/none" ddm-info "$at/good/x.png"
+check_err "names the library, the reason and the package" \
+	'^ddm-info: .*libcurl, which reads URLs, cannot be opened \(tried libcurl.so.4, .*file too short.*libcurl4$'

@@ -1,6 +1,6 @@
 /* Opens a shared library at run time, so that the programs run without it. */
-#ifndef DDM_KERNELS_SHAREDLIB_H
-#define DDM_KERNELS_SHAREDLIB_H
+#ifndef DDM_CORE_SHAREDLIB_H
+#define DDM_CORE_SHAREDLIB_H
 
 #include <stddef.h>
 

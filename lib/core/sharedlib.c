@@ -1,5 +1,5 @@
-/* Opens a shared library and finds its functions (kernels/sharedlib.h). */
-#include "kernels/sharedlib.h"
+/* Opens a shared library and finds its functions (core/sharedlib.h). */
+#include "core/sharedlib.h"
 
 #include <assert.h>
 #include <dlfcn.h>

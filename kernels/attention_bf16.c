@@ -8,6 +8,7 @@
 
 #include "kernels/attentionhead.h"
 #include "kernels/compactrun.h"
+#include "kernels/cut.h"
 #include "kernels/walk.h"
 
 enum {
@@ -31,32 +32,22 @@ struct attention {
 	size_t stride;            /* of scratch, per worker */
 };
 
-static int64_t min64(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t up(int64_t n, int64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 /* Bytes of panels with n columns of k numbers. */
 static size_t panel_bytes(int64_t n, int64_t k)
 {
-	return (size_t)(up(n, NR) * ((k + 1) / 2)) * sizeof(uint32_t);
+	return (size_t)(round_up(n, NR) * ((k + 1) / 2)) * sizeof(uint32_t);
 }
 
 /* Bytes of n rows of k numbers, as `tile` reads them. */
 static size_t row_bytes(const struct compact_kernel *q, int64_t n, int64_t k)
 {
-	return (size_t)(up(n, q->mr) * q->row((k + 1) / 2) + 63) / 64 * 64;
+	return (size_t)(round_up(n, q->mr) * q->row((k + 1) / 2) + 63) / 64 * 64;
 }
 
 /* Bytes of an array of n x m sums, both rounded up to whole tiles. */
 static size_t sum_bytes(const struct compact_kernel *q, int64_t n, int64_t m)
 {
-	return (size_t)(up(n, q->mr) * up(m, NR)) * sizeof(float);
+	return (size_t)(round_up(n, q->mr) * round_up(m, NR)) * sizeof(float);
 }
 
 static void *carve(char **at, size_t bytes)
@@ -148,7 +139,7 @@ static void forward_tile(const struct attention *k, const struct forward_room *r
 	static const struct hint none;
 	const struct array *l = &k->c->out[1];
 	float *lse = (float *)l->data + b * l->stride[0] + h * l->stride[1] + first * l->stride[2];
-	struct head p = {r->scores, up(k->s, NR)}, sum = {r->out, up(k->d, NR)};
+	struct head p = {r->scores, round_up(k->s, NR)}, sum = {r->out, round_up(k->d, NR)};
 	int64_t n = k->causal ? min64(k->s, first + m) : k->s;
 
 	round_rows(k->q, r->queries, rows_from(q, first), m, k->d);
@@ -213,7 +204,7 @@ static void forward_init(struct attention *k, const struct op_call *c)
 	attention_init(k, c, &c->in[0], &c->in[1]);
 	k->bias = c->nin > 3 && c->in[3].data ? &c->in[3] : NULL;
 	k->parts = (k->t + QUERIES - 1) / QUERIES;
-	k->part = up((k->t + k->parts - 1) / k->parts, 96);
+	k->part = round_up((k->t + k->parts - 1) / k->parts, 96);
 	k->stride = forward_layout(k, c->scratch, &r);
 }
 
@@ -261,8 +252,8 @@ static size_t backward_layout(const struct attention *k, char *at, struct backwa
 	r->douts = carve(&at, panel_bytes(k->part, k->d));
 	r->queries_across = carve(&at, panel_bytes(k->d, k->part));
 	r->douts_across = carve(&at, panel_bytes(k->d, k->part));
-	r->lse = carve(&at, (size_t)up(k->part, NR) * sizeof *r->lse);
-	r->delta = carve(&at, (size_t)up(k->part, NR) * sizeof *r->delta);
+	r->lse = carve(&at, (size_t)round_up(k->part, NR) * sizeof *r->lse);
+	r->delta = carve(&at, (size_t)round_up(k->part, NR) * sizeof *r->delta);
 	r->weights = carve(&at, sum_bytes(q, q->mr, k->part));
 	r->slopes = carve(&at, sum_bytes(q, k->s, k->part));
 	r->rows = carve(&at, tile > across ? tile : across);
@@ -303,8 +294,8 @@ static void backward_keys(const struct attention *k, const struct backward_room 
                           int64_t n)
 {
 	const struct compact_kernel *q = k->q;
-	int64_t row = q->row((k->d + 1) / 2), ld = up(k->part, NR);
-	struct head p = {r->weights, ld}, ds = {r->slopes + at * ld, ld}, sum = {r->out, up(k->d, NR)};
+	int64_t row = q->row((k->d + 1) / 2), ld = round_up(k->part, NR);
+	struct head p = {r->weights, ld}, ds = {r->slopes + at * ld, ld}, sum = {r->out, round_up(k->d, NR)};
 
 	multiply(q, p, r->keys + at * row, r->queries, m, n, k->d);
 	multiply(q, ds, r->values + at * row, r->douts, m, n, k->d);
@@ -332,8 +323,8 @@ static void backward_part(const struct attention *k, const struct backward_room 
 	const struct compact_kernel *q = k->q;
 	const struct array *l = &k->c->in[5];
 	const float *lse = (const float *)l->data + g->b * l->stride[0] + g->h * l->stride[1] + first * l->stride[2];
-	struct head query = rows_from(g->q, first), dy = rows_from(g->dy, first), o = rows_from(g->o, first), sum = {r->out, up(k->d, NR)};
-	int64_t ld = up(k->part, NR), row = q->row((k->s + 1) / 2);
+	struct head query = rows_from(g->q, first), dy = rows_from(g->dy, first), o = rows_from(g->o, first), sum = {r->out, round_up(k->d, NR)};
+	int64_t ld = round_up(k->part, NR), row = q->row((k->s + 1) / 2);
 
 	pack_transposed(k, r->queries, query, n);
 	pack_transposed(k, r->douts, dy, n);
@@ -383,7 +374,7 @@ static void backward_init(struct attention *k, const struct op_call *c)
 	attention_init(k, c, &c->in[1], &c->in[2]);
 	k->bias = c->nin > 6 && c->in[6].data ? &c->in[6] : NULL;
 	most = SCORES / k->s / NR * NR;
-	k->part = min64(most > FEWEST ? most : FEWEST, up(k->t, NR));
+	k->part = min64(most > FEWEST ? most : FEWEST, round_up(k->t, NR));
 	k->stride = backward_layout(k, c->scratch, &r);
 }
 

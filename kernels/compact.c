@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/shortfloat.h"
 #include "kernels/compactrun.h"
+#include "kernels/cut.h"
 
 enum { NR = COMPACT_NR, KC = GEMM_KC };
 
@@ -21,16 +22,6 @@ enum compact_type compact_mapped(enum compact_type type, int map)
 const char *compact_rounding(enum compact_type t)
 {
 	return t == COMPACT_BF16 ? "bf16" : t == COMPACT_INT8 ? "int8" : "";
-}
-
-static int64_t min64(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
 }
 
 static struct compact_panels panels_of(const struct compact *w)

@@ -24,8 +24,8 @@ void *compact_panel_at(const struct compact_panels *b, int64_t chunk, int64_t pa
 void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, const float *b, int64_t ldb, int64_t n, int64_t k);
 
 /* C = act(op(A) op(B) [* scale] [+ C] + bias), as gemm_run_f32 with g's ta, m, lda, ldc and accumulate, and ep's bias, act, aux and row_sums. op(A)
- * is rounded to bf16. own: compact_own_bytes() of memory for each thread of the pool, aligned to 64. shared: compact_shared_bytes() of memory,
- * aligned to 64, in which the threads round a transposed A for one another. */
+ * is rounded to bf16. own: compact_own_bytes() of memory for each thread of the pool, aligned to 64. shared: memory that the threads
+ * share for rounded rows of a transposed A, compact_shared_bytes() of it, aligned to 64; NULL if that is 0. */
 size_t compact_own_bytes(void);
 size_t compact_shared_bytes(const struct gemm *g, int workers);
 void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, const struct compact_panels *b, float *c,

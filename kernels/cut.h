@@ -1,4 +1,4 @@
-/* How the CPU's matrix products divide their rows into tasks. */
+/* How the CPU's kernels divide their work: rounding divisions, and the rows of a product's tasks. */
 #ifndef DDM_KERNELS_CUT_H
 #define DDM_KERNELS_CUT_H
 
@@ -19,8 +19,9 @@ static inline int64_t round_up(int64_t a, int64_t b)
 	return ceil_div(a, b) * b;
 }
 
-/* The rows of a task: a multiple of `step` from about most / 2 to `most`, by which the busiest of the workers has the fewest of the m rows. `across`:
- * tasks beside each other. For example, 11 tasks of 192 rows leave one of two workers idle for a task; 16 tasks of 132 rows do not. */
+/* The rows of a task: the multiple of `step` from about most / 2 to `most` that gives the busiest worker the fewest of the m rows. `most` is a
+ * multiple too. `across`: tasks that have the same rows. For example, 2,048 rows in tasks of 192 are 11 tasks, of which one of two workers does six;
+ * in tasks of 132 they are 16, and each does eight. */
 static inline int64_t cut_rows(int64_t m, int64_t most, int64_t step, int64_t across, int64_t workers)
 {
 	int64_t best = most, least = INT64_MAX;

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kernels/cut.h"
 #include "kernels/gemm.h"
 #include "kernels/simd.h"
 #include "kernels/vmath.h"
@@ -70,11 +71,6 @@ struct winograd {
 	real *own; /* scratch of worker 0 */
 	int64_t each;
 };
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
 
 int REAL_NAME(winograd_takes)(const struct op_call *c)
 {

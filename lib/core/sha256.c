@@ -27,7 +27,7 @@ static inline __attribute__((always_inline)) void round_run(uint32_t s[8], int i
 	*next = t + (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
 }
 
-/* Each word of the schedule is made just before its round: a processor that looks 200 operations ahead then does both at once. */
+/* Each word of the message schedule is computed just before the round that uses it, so that the processor can work on both at once. */
 static void blocks_plain(uint32_t h[8], const uint8_t *p, size_t n)
 {
 	for (; n; n--, p += 64) {
@@ -66,7 +66,7 @@ AVX2 static inline words rotr4(words x, int n)
 	return x >> n | x << (32 - n);
 }
 
-/* What w[t - 2] gives to w[t]. */
+/* sigma1 of the standard: what w[t - 2] adds to w[t]. */
 AVX2 static inline words from_two(words x)
 {
 	return rotr4(x, 17) ^ rotr4(x, 19) ^ x >> 10;
@@ -82,7 +82,7 @@ AVX2 static inline words next_words(words w0, words w1, words w2, words w3)
 	return w + from_two((words)_mm_slli_si128((__m128i)w, 8));
 }
 
-/* Four words of the schedule in a vector, beside the rounds of the words 16 before. */
+/* As blocks_plain, but four words of the schedule are computed at once, in a vector, 16 rounds before they are used. */
 AVX2 static void blocks_avx2(uint32_t h[8], const uint8_t *p, size_t n)
 {
 	const __m128i bytes = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);

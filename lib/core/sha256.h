@@ -15,7 +15,9 @@ enum sha256_isa {
 /* n blocks of 64 bytes into the state, by the fastest instructions that this processor has. */
 void sha256_blocks(uint32_t h[8], const uint8_t *p, size_t n);
 
-int sha256_has(enum sha256_isa isa);                                                   /* whether this processor has these instructions */
-void sha256_blocks_by(enum sha256_isa isa, uint32_t h[8], const uint8_t *p, size_t n); /* which must be there */
+int sha256_has(enum sha256_isa isa); /* whether this processor has these instructions */
+
+/* As sha256_blocks, by instructions that this processor must have: for tests. */
+void sha256_blocks_by(enum sha256_isa isa, uint32_t h[8], const uint8_t *p, size_t n);
 
 #endif

@@ -24,7 +24,8 @@ enum { IDLE = 64, ROOM = 1 << 18, REDIRECTIONS = 5, SLICE_MS = 100, SLOW = 1000 
 /* SHA-256 of no bytes, which are what a GET request sends. */
 #define NO_PAYLOAD "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-/* The functions of libcurl, which is opened when the first URL is read, because its 34 libraries take two thirds of a program's start. */
+/* The functions of libcurl, which is opened when the first URL is read, because it and the 26 libraries that only it
+ * needs are two thirds of the time in which a program starts. */
 static struct {
 	__typeof__(curl_global_init) *global_init;
 	__typeof__(curl_version_info) *version_info;

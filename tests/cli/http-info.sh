@@ -143,3 +143,18 @@ check_out "a file, where libcurl cannot be opened" "$(cat want.json)" \
 check_exit 69 "a URL there" env LD_LIBRARY_PATH="$PWD/none" ddm-info "$at/good/x.png"
 check_err "names the library, the reason and the package" \
 	'^ddm-info: .*libcurl, which reads URLs, cannot be opened \(tried libcurl.so.4, .*file too short.*libcurl4$'
+
+# An older libcurl does not know the option that allows http and https alone
+{
+	echo 'static struct { int age; const char *version; unsigned number; } v = {0, "7.84.0", 0x075400};'
+	echo 'void *curl_version_info(int now) { (void)now; return &v; }'
+	for f in global_init easy_init easy_cleanup easy_reset easy_setopt easy_getinfo easy_pause easy_strerror multi_init multi_cleanup \
+		multi_add_handle multi_remove_handle multi_perform multi_info_read multi_poll slist_append slist_free_all; do
+		echo "void curl_$f(void) {}"
+	done
+} >old.c
+cc=$(sed -n 's/^CC = //p' "$B/config.mak")
+# shellcheck disable=SC2086
+mkdir old && ${cc:-cc} -shared -fPIC -o old/libcurl.so.4 old.c || exit 1
+check_exit 69 "a URL with libcurl 7.84" env LD_LIBRARY_PATH="$PWD/old" ddm-info "$at/good/x.png"
+check_err "names both versions" '^ddm-info: .*: libcurl 7.84.0 is too old to read URLs: 7.85 is needed$'

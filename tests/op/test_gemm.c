@@ -341,31 +341,6 @@ static void epilogues(void **state)
 	pool_free(p);
 }
 
-/* GELU on whole tiles gives the bits of real_gelu, for numbers of any size, infinities and not-a-number. */
-static void gelu_of_any_number(void **state)
-{
-	enum { M = 14, N = 64 };
-	static const float odd[] = {0.0f, -0.0f, -10, -9.999999f, -10.000001f, -126, 50, 3e38f, -3e38f, 1e-40f, HUGE_VALF, -HUGE_VALF, NAN};
-	float a[M], b[N], c[M * N];
-	struct gemm g = {.tb = GEMM_N, .m = M, .n = N, .k = 1, .lda = 1, .ldb = N, .ldc = N};
-
-	(void)state;
-	for (int i = 0; i < M; i++)
-		a[i] = 1;
-	for (int j = 0; j < N; j++)
-		b[j] = j < (int)(sizeof odd / sizeof *odd) ? odd[j] : .31f * (float)(j - 40);
-	run_f32(NULL, &g, c, a, b, &(struct gemm_epilogue_f32){.act = GEMM_GELU});
-	for (int i = 0; i < M; i++)
-		for (int j = 0; j < N; j++) {
-			float y = real_gelu(0.0f + b[j]); /* a sum begins with zero */
-
-			if (isnan(b[j]))
-				assert_true(isnan(c[i * N + j]));
-			else
-				assert_memory_equal(&y, &c[i * N + j], sizeof y);
-		}
-}
-
 /* The sums of the rows of op(A), beside a product that is computed in place, packed by task and packed together. */
 static void row_sums(void **state)
 {
@@ -407,7 +382,7 @@ static int64_t busiest(int64_t m, int64_t rows, int64_t across, int64_t workers)
 	return ((m + rows - 1) / rows * across + workers - 1) / workers * rows;
 }
 
-/* Rows are divided so that no division that was allowed gives the busiest worker fewer of them; of equal ones the largest tasks. */
+/* No other number of rows that is allowed gives the busiest worker fewer rows, and no larger one as few. */
 static void rows_are_cut(void **state)
 {
 	(void)state;
@@ -459,16 +434,9 @@ static void peaks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(values),
-	    cmocka_unit_test(rows_alone),
-	    cmocka_unit_test(columns_alone),
-	    cmocka_unit_test(any_threads),
-	    cmocka_unit_test(packed_by_the_caller),
-	    cmocka_unit_test(epilogues),
-	    cmocka_unit_test(gelu_of_any_number),
-	    cmocka_unit_test(row_sums),
-	    cmocka_unit_test(rows_are_cut),
-	    cmocka_unit_test(scratch_grows),
+	    cmocka_unit_test(values),      cmocka_unit_test(rows_alone),           cmocka_unit_test(columns_alone),
+	    cmocka_unit_test(any_threads), cmocka_unit_test(packed_by_the_caller), cmocka_unit_test(epilogues),
+	    cmocka_unit_test(row_sums),    cmocka_unit_test(rows_are_cut),         cmocka_unit_test(scratch_grows),
 	    cmocka_unit_test(peaks),
 	};
 

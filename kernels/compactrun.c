@@ -6,6 +6,7 @@
 
 #include "kernels/cut.h"
 #include "kernels/flavour.h"
+#include "kernels/simd.h"
 #include "kernels/vmath.h"
 
 enum {
@@ -121,6 +122,7 @@ struct job {
 	char *rounded;  /* a wave of chunks of op(A), rounded for all tasks, [chunk][row]; NULL: each task rounds its own */
 	int64_t chunk0; /* first chunk of the wave */
 	int64_t wave;   /* chunks of a wave; without `rounded`, all */
+	int stream;     /* ep->aux is stored around the cache */
 };
 
 /* Bytes of a worker's scratch: a panel widened to bf16, then rounded rows of op(A). */
@@ -164,7 +166,10 @@ static inline __attribute__((always_inline)) void row_finish(const struct job *s
 		z[v] *= scale[v];
 	for (int64_t v = 0; bias && v < n; v++)
 		z[v] += bias[v];
-	if (ep && ep->aux)
+	if (ep && ep->aux && s->stream && n == NR)
+		for (int64_t v = 0; v < n; v += VLEN)
+			v_stream(ep->aux + i * ep->ldaux + j + v, v_load(z + v));
+	else if (ep && ep->aux)
 		memcpy(ep->aux + i * ep->ldaux + j, z, (size_t)n * sizeof *z);
 	if (ep && ep->pre)
 		for (int64_t v = 0; v < n; v++)
@@ -183,11 +188,23 @@ static inline __attribute__((always_inline)) void row_finish(const struct job *s
 			c[v] = z[v];
 }
 
-static void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n)
+/* Fetch what row_finish reads and writes of m rows: C, and with `last` the epilogue's matrices. Always inlined, because GCC takes a function that only
+ * prefetches for one without effect and leaves out calls of it. */
+static inline __attribute__((always_inline)) void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n, int last)
 {
+	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;
+	float *aux = ep && ep->aux ? ep->aux + i * ep->ldaux + j : NULL;
+	const float *pre = ep && ep->pre ? ep->pre + i * ep->ldpre + j : NULL;
+
 	for (int64_t r = 0; r < m; r++)
 		for (int64_t v = 0; v < n; v += 16)
 			__builtin_prefetch(s->c + (i + r) * s->g->ldc + j + v, 1);
+	for (int64_t r = 0; aux && !s->stream && r < m; r++)
+		for (int64_t v = 0; v < n; v += 16)
+			__builtin_prefetch(aux + r * ep->ldaux + v, 1);
+	for (int64_t r = 0; pre && r < m; r++)
+		for (int64_t v = 0; v < n; v += 16)
+			__builtin_prefetch(pre + r * ep->ldpre + v);
 }
 
 /* Compute one panel's columns of rows [i0, i1), one chunk of K. */
@@ -205,7 +222,7 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 	for (int64_t i = i0; i < i1; i += COMPACT_MR) {
 		int64_t m = min64(COMPACT_MR, i1 - i);
 
-		prefetch_rows(s, i, j, m, n);
+		prefetch_rows(s, i, j, m, n, last);
 		(across ? s->kernel->tile_across : s->kernel->tile)(sum, NR, rows + (i - i0) * step, b, pairs, m);
 		for (int64_t r = 0; r < m; r++)
 			if (n == NR)
@@ -246,7 +263,7 @@ static void beside_product(void *arg)
 	int64_t rows = min64(u->each, t->m - t->done);
 
 	finish_rows(u, u->each);
-	prefetch_rows(u->s, t->i + t->done, t->j, rows, t->n);
+	prefetch_rows(u->s, t->i + t->done, t->j, rows, t->n, u->last);
 	t->done += rows;
 }
 
@@ -368,6 +385,8 @@ static void task_tile(void *arg, int64_t task, int worker)
 	}
 	if (s->kernel->end)
 		s->kernel->end();
+	if (s->stream)
+		v_stream_end();
 }
 
 /* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. */
@@ -401,6 +420,7 @@ void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const
 	assert(!g->make && !g->alpha && (!ep || (!ep->start && (!ep->row_sums || g->ta == GEMM_T))));
 	if (!g->m || !b->n)
 		return;
+	s.stream = ep && v_streams(ep->aux, g->m, g->n, ep->ldaux);
 	job_cut(&s, pool_threads(p));
 	nt = ceil_div(compact_panel_count(b), s.np);
 	if (compact_shared_bytes(g, pool_threads(p)) && nt > 1) {

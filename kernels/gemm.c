@@ -22,19 +22,18 @@
  *                there are no waves: chunks are tasks too, a task packs what it uses, and the sums of the chunks are added in order. */
 enum {
 	KC = GEMM_KC,
-	MC = 16 * MR,       /* rows of a task's part of C, at most */
-	NC = 12 * NR,       /* columns of a task's part of C, at most */
-	MC_T = 64 * MR,     /* rows of a task's part of C in a weight gradient whose chunks are packed, at most */
-	WIDE = 96,          /* reals of a row; Intel's processors read columns of wider rows slowly */
-	GROUP = 96,         /* rows of op(A) packed together in a weight gradient */
-	STREAMED = 1 << 20, /* an aux array of at least so many elements bypasses the cache; the backward pass reads it much later */
-	SUMMED = 4 * VLEN,  /* rows of op(A) summed together */
-	SMALL = 1 << 16,    /* elements of a C so small that adding the sums of chunks takes less time than sharing what is packed */
-	WAVE = 32,          /* chunks whose sums or packed operands are held at once, at most */
-	HELD = 1 << 21,     /* reals of them held at once, about */
-	TASKS_EACH = 4,     /* with fewer tasks per worker, tasks are made smaller */
-	MADE = KC + 16,     /* stride between made or copied rows of A */
-	WAY = 1024          /* rows at a multiple of this stride share a cache set, so such a matrix is copied */
+	MC = 16 * MR,      /* rows of a task's part of C, at most */
+	NC = 12 * NR,      /* columns of a task's part of C, at most */
+	MC_T = 64 * MR,    /* rows of a task's part of C in a weight gradient whose chunks are packed, at most */
+	WIDE = 96,         /* reals of a row; Intel's processors read columns of wider rows slowly */
+	GROUP = 96,        /* rows of op(A) packed together in a weight gradient */
+	SUMMED = 4 * VLEN, /* rows of op(A) summed together */
+	SMALL = 1 << 16,   /* elements of a C so small that adding the sums of chunks takes less time than sharing what is packed */
+	WAVE = 32,         /* chunks whose sums or packed operands are held at once, at most */
+	HELD = 1 << 21,    /* reals of them held at once, about */
+	TASKS_EACH = 4,    /* with fewer tasks per worker, tasks are made smaller */
+	MADE = KC + 16,    /* stride between made or copied rows of A */
+	WAY = 1024         /* rows at a multiple of this stride share a cache set, so such a matrix is copied */
 };
 
 _Static_assert(GROUP % MR == 0, "a group is whole panels");
@@ -190,7 +189,7 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 	const real *from = add ? c : chunk == 0 && s->ep ? s->ep->start : NULL;
 	int64_t ldfrom = add ? ldc : s->ep ? s->ep->ldstart : 0;
 	int plain = !from && !g->alpha && !ep.bias && !ep.aux;
-	int stream = ep.aux && (uintptr_t)ep.aux % VBYTES == 0 && ep.ldaux % VLEN == 0 && g->m * g->n >= STREAMED;
+	int stream = v_streams(ep.aux, g->m, g->n, ep.ldaux);
 	struct tile t = {.layout = by_rows                 ? TILE_ROWS
 	                           : s->in_place || b_here ? TILE_COLUMNS
 	                                                   : TILE_PACKED,

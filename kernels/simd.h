@@ -3,6 +3,7 @@
 #ifndef DDM_KERNELS_SIMD_H
 #define DDM_KERNELS_SIMD_H
 
+#include <stdint.h>
 #include <string.h>
 
 #include "kernels/real.h"
@@ -64,7 +65,7 @@ static inline void v_store(real *p, vreal v)
 }
 
 /* Store around the cache, p aligned to VBYTES; call v_stream_end before another thread reads. */
-#if VBYTES >= 32
+#ifdef VNAME_F32
 
 static inline void v_stream(real *p, vreal v)
 {
@@ -88,6 +89,13 @@ static inline void v_stream_end(void)
 }
 
 #endif
+
+/* Whether an array (m, n) of row stride ld that is next read much later, as in the backward pass, is worth storing around the cache: it is large, and
+ * its rows are aligned. */
+static inline int v_streams(const real *p, int64_t m, int64_t n, int64_t ld)
+{
+	return p && (uintptr_t)p % VBYTES == 0 && ld % VLEN == 0 && m * n >= 1 << 20;
+}
 
 #if VBYTES == 64
 

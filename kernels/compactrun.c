@@ -13,6 +13,7 @@ enum {
 	NR = COMPACT_NR,
 	KC = GEMM_KC,
 	MC = 192,       /* rows of a task, at most: whole tiles of every kernel */
+	MC_LEAST = 96,  /* rows of a task that takes all panels, at least */
 	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
 	SUMMED = 48,    /* rows of op(A) summed together */
 	ROW = KC * 4,   /* bytes of a chunk of a rounded row, at most */
@@ -389,13 +390,19 @@ static void task_tile(void *arg, int64_t task, int worker)
 		v_stream_end();
 }
 
-/* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. */
+/* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. Of a
+ * transposed A, along rows first if a task can take all panels, and half as many tasks will do: a task then rounds the rows of op(A) for itself, which
+ * is faster than through memory that the tasks share. */
 static void job_cut(struct job *s, int workers)
 {
 	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = compact_panel_count(s->b), mr = s->kernel->mr;
+	int whole = s->g->ta == GEMM_T && all <= s->kernel->panels / 2;
 
 	s->mc = min64(MC, round_up(s->g->m, mr));
 	s->np = min64(s->kernel->panels, all);
+	want = whole ? ceil_div(want, 2) : want;
+	while (whole && s->mc > MC_LEAST && ceil_div(s->g->m, s->mc) < want)
+		s->mc = round_up(s->mc / 2, mr);
 	while (ceil_div(s->g->m, s->mc) * ceil_div(all, s->np) < want) {
 		if (s->np > 4)
 			s->np = ceil_div(s->np, 2);

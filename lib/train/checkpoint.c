@@ -32,55 +32,88 @@ static struct params table_of(const struct params *p, int total)
 	return t;
 }
 
-/* Files of a checkpoint, hashed by one task each. */
-struct hashing {
+/* The arenas and their files, written and hashed by a task each. */
+struct saving {
+	const struct train_state *s;
+	struct state_part part[FILES];
 	char *path[FILES], hex[FILES][65];
 	uint64_t bytes[FILES];
 	struct err e[FILES];
 	int rc[FILES];
 };
 
+/* x: the whole arena, on the device or, where the part says so, in host memory. */
+static int write_part(const struct saving *h, int i, const float *x, struct err *e)
+{
+	const struct state_part *part = &h->part[i];
+	struct params table = table_of(h->s->params, part->total);
+	int rc = model_write_weights(h->path[i], &table, part->host && x == part->data ? NULL : h->s->device, x, NULL, 0, e);
+
+	mem_free(table.v);
+	return rc;
+}
+
+static void write_file(void *arg, int64_t task, int worker)
+{
+	struct saving *h = arg;
+
+	(void)worker;
+	h->rc[task] = write_part(h, (int)task, h->part[task].data, &h->e[task]);
+}
+
 static void hash_file(void *arg, int64_t task, int worker)
 {
-	struct hashing *h = arg;
+	struct saving *h = arg;
 
 	(void)worker;
 	h->rc[task] = sha256_file(h->path[task], h->hex[task], &h->bytes[task], &h->e[task]);
 }
 
+/* Whether every arena is whole in host memory, so that several can be written at a time. */
+static int at_hand(const struct train_state *s)
+{
+	return !s->shares && (!s->device || s->device->host);
+}
+
+static int files_do(struct pool *p, struct saving *h, int n, void (*task)(void *arg, int64_t task, int worker), struct err *e)
+{
+	pool_run(p, n, task, h);
+	for (int i = 0; i < n; i++)
+		if (h->rc[i]) {
+			if (e)
+				*e = h->e[i];
+			return -1;
+		}
+	return 0;
+}
+
 /* The disk writes the files while they are hashed. */
 static int save_parts(const char *dir, const struct train_state *s, void (*copied)(void *arg), void *arg, json_t *files, struct err *e)
 {
-	struct state_part part[FILES];
-	struct hashing h = {0};
-	int n = state_parts(s, part), rc = s->device && s->offload ? s->device->sync(s->device, e) : 0;
+	struct saving h = {.s = s};
+	int n = state_parts(s, h.part), rc = s->device && s->offload ? s->device->sync(s->device, e) : 0;
+	int threads = s->savers < 1 ? 1 : s->savers < n ? s->savers : n;
+	struct pool *own = s->device ? NULL : pool_new(threads, NULL), *p = s->device ? s->device->pool : own;
 
-	for (int i = 0; !rc && i < n; i++) {
-		struct params table = table_of(s->params, part[i].total);
-		float *x;
+	for (int i = 0; i < n; i++)
+		h.path[i] = path_join(dir, h.part[i].name);
+	if (!rc && at_hand(s))
+		rc = files_do(p, &h, n, write_file, e);
+	else
+		for (int i = 0; !rc && i < n; i++) {
+			float *x;
 
-		h.path[i] = path_join(dir, part[i].name);
-		rc = state_whole(s, i, &x, e) ||
-		             model_write_weights(h.path[i], &table, part[i].host && x == part[i].data ? NULL : s->device, x, NULL, 0, e)
-		         ? -1
-		         : 0;
-		mem_free(table.v);
-	}
+			rc = state_whole(s, i, &x, e) || write_part(&h, i, x, e) ? -1 : 0;
+		}
 	if (copied)
 		copied(arg);
-	if (!rc)
-		pool_run(s->device ? s->device->pool : NULL, n, hash_file, &h);
-	for (int i = 0; !rc && i < n; i++) {
-		if ((rc = h.rc[i])) {
-			if (e)
-				*e = h.e[i];
-		} else {
-			json_array_append_new(files,
-			                      json_pack("{s:s, s:I, s:s}", "name", part[i].name, "size", (json_int_t)h.bytes[i], "sha256", h.hex[i]));
-		}
-	}
-	for (int i = 0; i < FILES; i++)
+	rc = rc ? rc : files_do(p, &h, n, hash_file, e);
+	for (int i = 0; !rc && i < n; i++)
+		json_array_append_new(files,
+		                      json_pack("{s:s, s:I, s:s}", "name", h.part[i].name, "size", (json_int_t)h.bytes[i], "sha256", h.hex[i]));
+	for (int i = 0; i < n; i++)
 		mem_free(h.path[i]);
+	pool_free(own);
 	return rc;
 }
 

@@ -80,6 +80,7 @@ static void write_checkpoint(void *arg)
 
 	if (!w->arenas_free && !copy_arenas(w))
 		free_arenas(w);
+	w->state.savers = pool_threads(w->state.device->pool);
 	w->state.device = NULL;
 	w->rc = checkpoint_save(w->dir, &w->state, w->stamp, free_arenas, w, &w->why);
 	copies_free(w);

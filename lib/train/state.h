@@ -28,6 +28,7 @@ struct train_state {
 	struct comm *comm;             /* the other ranks; borrowed */
 	float *whole;                  /* [total], on the device: room for one whole arena between two steps; borrowed */
 	float *host;                   /* (total), on the host: the same memory if the device is the host; borrowed */
+	int savers;                    /* threads that write and hash a checkpoint's files where `device` is NULL; 0: one */
 	double best_loss;              /* of `best`; infinity before the first */
 	int64_t best_step;
 	int64_t step;    /* steps done */

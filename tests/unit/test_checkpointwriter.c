@@ -16,6 +16,7 @@
 #include "train/checkpointwriter.h"
 
 struct world {
+	struct pool *pool; /* as many threads write the files, in the background too */
 	struct device *device;
 	struct params params;
 	struct train_state state;
@@ -36,7 +37,9 @@ static void begin(struct world *w)
 	struct net_config c = {.def = &net_dit, .channels = 3, .out_channels = 3, .size = 16, .time_scale = 1000};
 	struct err e = {0};
 
-	*w = (struct world){.device = device_cpu(NULL, DT_F32)};
+	*w = (struct world){.pool = pool_new(3, NULL)};
+	assert_non_null(w->pool);
+	w->device = device_cpu(w->pool, DT_F32);
 	assert_int_equal(net_preset("dit-nano/4", &c, &e), 0);
 	net_params(&c, &w->params);
 	assert_int_equal(state_init(&w->state, w->device, &w->params, 1, 0, 0, NULL, &e), 0);
@@ -50,6 +53,7 @@ static void end(struct world *w)
 	state_release(&w->state);
 	params_release(&w->params);
 	device_free(w->device);
+	pool_free(w->pool);
 }
 
 /* The newest checkpoint in `in` is of this step, and its arenas are those of fill(seed). */

@@ -18,32 +18,48 @@ static int arenas_of(struct train_state *s, float **arena[CHECKPOINT_ARENAS], si
 	return s->best ? CHECKPOINT_ARENAS : CHECKPOINT_ARENAS - 1;
 }
 
+static size_t bytes_of(const size_t count[CHECKPOINT_ARENAS], int n)
+{
+	size_t bytes = 0;
+
+	for (int i = 0; i < n; i++)
+		bytes += count[i] * sizeof(float);
+	return bytes;
+}
+
+/* With `owner` they stay for the next checkpoint. */
 static void copies_free(struct checkpoint_writer *w)
 {
-	for (int i = 0; i < CHECKPOINT_ARENAS; i++) {
+	for (int i = 0; !w->owner && i < CHECKPOINT_ARENAS; i++) {
 		mem_free(w->copy[i]);
 		w->copy[i] = NULL;
 	}
 }
 
-/* Let w->state point to copies of the whole arenas in host memory. 1 if they would take more than `room` bytes or cannot be allocated, -1 with w->why
- * if they cannot be gathered; then it is unchanged. */
-static int copy_arenas(struct checkpoint_writer *w)
+/* 1 if the copies would take more than `room` bytes or cannot be allocated. */
+static int copies_alloc(struct checkpoint_writer *w, const size_t count[CHECKPOINT_ARENAS], int n)
 {
-	struct device *d = w->state.device;
-	float **arena[CHECKPOINT_ARENAS];
-	size_t count[CHECKPOINT_ARENAS], bytes = 0;
-	int n = arenas_of(&w->state, arena, count);
-
-	for (int i = 0; i < n; i++)
-		bytes += count[i] * sizeof(float);
-	if (bytes > w->room)
+	if (bytes_of(count, n) > w->room)
 		return 1;
 	for (int i = 0; i < n; i++)
 		if (!(w->copy[i] = mem_try(count[i], sizeof(float), "a copy of the state", NULL))) {
 			copies_free(w);
 			return 1;
 		}
+	return 0;
+}
+
+/* Let w->state point to copies of the whole arenas in host memory. 1 if there is no memory for them, -1 with w->why if they cannot be gathered; then
+ * it is unchanged. */
+static int copy_arenas(struct checkpoint_writer *w)
+{
+	struct device *d = w->state.device;
+	float **arena[CHECKPOINT_ARENAS];
+	size_t count[CHECKPOINT_ARENAS];
+	int n = arenas_of(&w->state, arena, count);
+
+	if (!w->owner && copies_alloc(w, count, n))
+		return 1;
 	for (int i = 0; i < n; i++) {
 		float *x;
 		int on_host;
@@ -91,11 +107,51 @@ static void write_checkpoint(void *arg)
 	pthread_mutex_unlock(&w->lock);
 }
 
+void checkpoint_writer_prepare(struct checkpoint_writer *w, const struct train_state *s, uint64_t room)
+{
+	struct train_state state = *s;
+	float **arena[CHECKPOINT_ARENAS];
+	size_t count[CHECKPOINT_ARENAS];
+	int n = arenas_of(&state, arena, count);
+
+	if (s->device->host || bytes_of(count, n) > room)
+		return;
+	w->owner = s->device;
+	for (int i = 0; i < n; i++)
+		if (!(w->copy[i] = s->device->alloc_host(s->device, count[i] * sizeof(float), "a copy of the state", NULL))) {
+			checkpoint_writer_release(w);
+			return;
+		}
+}
+
+void checkpoint_writer_release(struct checkpoint_writer *w)
+{
+	for (int i = 0; w->owner && i < CHECKPOINT_ARENAS; i++)
+		w->owner->release_host(w->owner, w->copy[i]);
+	*w = (struct checkpoint_writer){0};
+}
+
+/* A writer that has nothing to do, but keeps what it has prepared. */
+static struct checkpoint_writer idle(const struct checkpoint_writer *w)
+{
+	struct checkpoint_writer next = {.owner = w->owner};
+
+	if (w->owner)
+		memcpy(next.copy, w->copy, sizeof next.copy);
+	return next;
+}
+
 void checkpoint_writer_start(struct checkpoint_writer *w, const char *dir, const struct train_state *s, const char *stamp, uint64_t room)
 {
 	int copied;
 
-	*w = (struct checkpoint_writer){.state = *s, .dir = dir, .stamp = stamp, .room = room, .active = 1, .began = clock_seconds()};
+	*w = idle(w);
+	w->state = *s;
+	w->dir = dir;
+	w->stamp = stamp;
+	w->room = room;
+	w->active = 1;
+	w->began = clock_seconds();
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
 	if (s->offload)
@@ -152,6 +208,6 @@ int checkpoint_writer_end(struct checkpoint_writer *w, int64_t *step, double *se
 	rc = w->rc;
 	if (rc && e)
 		*e = w->why;
-	*w = (struct checkpoint_writer){0};
+	*w = idle(w);
 	return rc;
 }

@@ -12,6 +12,7 @@ struct checkpoint_writer {
 	struct ahead ahead;
 	struct train_state state; /* as it was at the start; its arenas are those of the training or copies */
 	float *copy[CHECKPOINT_ARENAS];
+	struct device *owner; /* of `copy`, which then stays from one checkpoint to the next; NULL: allocated for one checkpoint */
 	const char *dir, *stamp;
 	uint64_t room;
 	pthread_mutex_t lock;
@@ -21,6 +22,12 @@ struct checkpoint_writer {
 	struct err why;
 	double began, seconds; /* clock at the start; how long it took */
 };
+
+/* Of a device with memory of its own: allocate the host memory that checkpoints of s are copied to, page-locked, if it takes at most `room` bytes.
+ * Without it each checkpoint allocates that memory and copies to it more slowly, while the device waits. s->device is borrowed. Release after
+ * checkpoint_writer_end. */
+void checkpoint_writer_prepare(struct checkpoint_writer *w, const struct train_state *s, uint64_t room);
+void checkpoint_writer_release(struct checkpoint_writer *w);
 
 /* Start to write a checkpoint of s into dir, as checkpoint_save does; nothing else is being written. dir, stamp, the parameter table and the text of
  * config.json are borrowed until checkpoint_writer_end. The state is copied to host memory if that takes at most `room` bytes: on the CPU by the

@@ -283,6 +283,15 @@ static int draw(struct trainer *r, struct err *e)
 	return 0;
 }
 
+/* Bytes of host memory that a copy of the state may take. */
+static uint64_t copy_room(void)
+{
+	struct machine_memory m;
+
+	machine_memory(&m, "");
+	return m.free ? m.free / 2 : UINT64_MAX;
+}
+
 /* On rank 0. */
 static int save_first(struct trainer *r, int must, int64_t *saved, struct err *e)
 {
@@ -292,10 +301,7 @@ static int save_first(struct trainer *r, int must, int64_t *saved, struct err *e
 	chain_keep(r);
 	watchdog_turn(&r->watchdog, r->state.step);
 	if (!must) {
-		struct machine_memory m;
-
-		machine_memory(&m, "");
-		checkpoint_writer_start(&r->writer, r->train_dir, &r->state, r->stamp, m.free ? m.free / 2 : UINT64_MAX);
+		checkpoint_writer_start(&r->writer, r->train_dir, &r->state, r->stamp, copy_room());
 		return 0;
 	}
 	if (checkpoint_save(r->train_dir, &r->state, r->stamp, NULL, NULL, e) || runlock_check(&r->lock, e))
@@ -478,11 +484,15 @@ static int run_steps(struct trainer *r, struct err *e)
 
 int train_steps(struct trainer *r, struct err *e)
 {
-	int rc = run_steps(r, e);
 	int64_t saved = 0;
+	int rc;
 
+	if (comm_rank(r->o->comm) == 0)
+		checkpoint_writer_prepare(&r->writer, &r->state, copy_room());
+	rc = run_steps(r, e);
 	rank_sum_leave(&r->update.ranks.sum, !rc || (e && e->code == ERR_AGAIN));
 	/* After an error the checkpoint in the background is still good. */
 	end_background(r, &saved, NULL);
+	checkpoint_writer_release(&r->writer);
 	return rc;
 }

@@ -77,9 +77,9 @@ static void check_saved(struct world *w, const char *in, int64_t step, float see
 	state_release(&want);
 }
 
-/* host: the device's memory is host memory. room: for a copy. The arenas are changed as soon as that is allowed: with a device's own memory, at once.
- * */
-static void case_of(const char *name, int host, uint64_t room)
+/* host: the device's memory is host memory. room: for a copy. prepared: for a copy that stays. The arenas are changed as soon as that is allowed:
+ * with a device's own memory, at once. */
+static void case_of(const char *name, int host, uint64_t room, uint64_t prepared)
 {
 	struct world w;
 	struct checkpoint_writer writer = {0};
@@ -90,6 +90,8 @@ static void case_of(const char *name, int host, uint64_t room)
 
 	begin(&w);
 	w.device->host = host;
+	checkpoint_writer_prepare(&writer, &w.state, prepared);
+	assert_int_equal(!host && prepared, writer.owner != NULL);
 	assert_int_equal(checkpoint_writer_end(&writer, &step, &seconds, &e), 1);
 	assert_int_equal(step, -1);
 	for (int i = 0; i < 3; i++) {
@@ -107,6 +109,8 @@ static void case_of(const char *name, int host, uint64_t room)
 		check_saved(&w, in, 10 + i, (float)i);
 		w.device->host = host;
 	}
+	assert_int_equal(!host && prepared, writer.owner != NULL);
+	checkpoint_writer_release(&writer);
 	mem_free(in);
 	end(&w);
 }
@@ -114,20 +118,21 @@ static void case_of(const char *name, int host, uint64_t room)
 static void copied_in_the_background(void **state)
 {
 	(void)state;
-	case_of("copied", 1, UINT64_MAX);
+	case_of("copied", 1, UINT64_MAX, UINT64_MAX);
 }
 
 static void no_room_for_a_copy(void **state)
 {
 	(void)state;
-	case_of("lent", 1, 0);
+	case_of("lent", 1, 0, 0);
 }
 
 static void device_with_its_own_memory(void **state)
 {
 	(void)state;
-	case_of("fetched", 0, UINT64_MAX);
-	case_of("waited", 0, 0);
+	case_of("fetched", 0, UINT64_MAX, 0);
+	case_of("waited", 0, 0, 0);
+	case_of("prepared", 0, 0, UINT64_MAX);
 }
 
 /* A background checkpoint and one that the training waits for have the same bytes. */

@@ -189,8 +189,8 @@ static inline __attribute__((always_inline)) void row_finish(const struct job *s
 			c[v] = z[v];
 }
 
-/* Fetch what row_finish reads and writes of m rows: C, and with `last` the epilogue's matrices. Always inlined, because GCC takes a function that
- * only prefetches for one without effect and leaves out calls of it. */
+/* Prefetch what row_finish reads and writes of m rows: C, and with `last` the matrices of the epilogue. Always inlined, because GCC leaves out calls
+ * of a function that does nothing but prefetch. */
 static inline __attribute__((always_inline)) void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n, int last)
 {
 	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;
@@ -390,9 +390,9 @@ static void task_tile(void *arg, int64_t task, int worker)
 		v_stream_end();
 }
 
-/* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. If A is
- * transposed and a task can take all panels, first along rows, and half as many tasks will do: each then rounds the rows of op(A) for itself, which
- * is faster than sharing them through memory. */
+/* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. A transposed
+ * A with few panels of B is cut along rows first, into half as many tasks: each task then takes all panels and rounds its rows of op(A) for itself,
+ * which is faster than sharing rounded rows through memory. */
 static void job_cut(struct job *s, int workers)
 {
 	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = compact_panel_count(s->b), mr = s->kernel->mr;

@@ -90,8 +90,8 @@ static inline void v_stream_end(void)
 
 #endif
 
-/* Whether an array (m, n) of row stride ld that is next read much later, as in the backward pass, is worth storing around the cache: it is large, and
- * its rows are aligned. */
+/* Whether to store an array (m, n) with row stride ld around the cache. That pays for a large array that is not read again soon, such as one that
+ * only the backward pass reads. Its rows must be aligned. */
 static inline int v_streams(const real *p, int64_t m, int64_t n, int64_t ld)
 {
 	return p && (uintptr_t)p % VBYTES == 0 && ld % VLEN == 0 && m * n >= 1 << 20;

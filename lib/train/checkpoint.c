@@ -32,7 +32,7 @@ static struct params table_of(const struct params *p, int total)
 	return t;
 }
 
-/* The arenas and their files, written and hashed by a task each. */
+/* What a checkpoint saves: the arenas and their files. A task writes or hashes one file. */
 struct saving {
 	const struct train_state *s;
 	struct state_part part[FILES];

@@ -27,7 +27,7 @@ static size_t bytes_of(const size_t count[CHECKPOINT_ARENAS], int n)
 	return bytes;
 }
 
-/* With `owner` they stay for the next checkpoint. */
+/* Copies with an `owner` stay for the next checkpoint. */
 static void copies_free(struct checkpoint_writer *w)
 {
 	for (int i = 0; !w->owner && i < CHECKPOINT_ARENAS; i++) {

@@ -16,7 +16,7 @@
 #include "train/checkpointwriter.h"
 
 struct world {
-	struct pool *pool; /* as many threads write the files, in the background too */
+	struct pool *pool; /* of three threads; so the background writes with three too */
 	struct device *device;
 	struct params params;
 	struct train_state state;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
@@ -282,8 +283,13 @@ int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e)
 
 		if (fwrite(from, 1, piece, o->file) != piece)
 			return err_errno(e, "%s: write", o->file == stdout ? "standard output" : o->path);
-		if (o->place && piece == PIECE)
+		o->unsent += piece;
+		if (o->place && o->unsent >= PIECE) {
 			begin_writing(fileno(o->file));
+			o->unsent = 0;
+		}
+		if (o->sum)
+			sha256_add(o->sum, from, piece);
 		from += piece;
 	}
 	return 0;

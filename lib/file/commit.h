@@ -23,8 +23,10 @@ struct outfile {
 	char *place; /* the final name, links followed; NULL for stdout, devices and pipes, which are written directly */
 	char *tmp;   /* ".NAME.tmp.HOST.PID.N" beside it */
 	struct claim *claim;
-	int anew; /* set after opening: the name gets a new file even where the old one has the same bytes */
-	int keep; /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
+	int anew;           /* set after opening: the name gets a new file even where the old one has the same bytes */
+	int keep;           /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
+	size_t unsent;      /* bytes since the kernel was last asked to write */
+	struct sha256 *sum; /* set after opening: takes in what outfile_write writes, while the disk writes it; NULL: no sum */
 };
 
 /* "-" is standard output. An existing device or pipe is written directly. A missing folder is ERR_NOINPUT; ERR_EXISTS when another process

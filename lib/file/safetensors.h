@@ -61,6 +61,9 @@ int64_t st_not_finite(const struct st_tensor *t);
  * gives the same bytes. Texts (may be NULL when 0) are stored sorted by key, and with them a "seal" (core/seal.h) of the whole file.
  * Equal names are ERR_USAGE. */
 int st_write(const char *path, const struct st_tensor *t, int n, const struct st_text *texts, int ntexts, struct err *e);
+/* The same; sum, which may be NULL, takes in the bytes of the file. */
+struct sha256;
+int st_write_summed(const char *path, const struct st_tensor *t, int n, const struct st_text *texts, int ntexts, struct sha256 *sum, struct err *e);
 /* Check the seal of a whole valid file. ERR_DATA if it does not match; 0 if it does or if there is none. */
 int st_check_seal(const void *data, size_t len, const char *name, struct err *e);
 

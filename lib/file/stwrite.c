@@ -193,6 +193,11 @@ static int check_names(const char *path, const struct st_tensor **t, int n, stru
 
 int st_write(const char *path, const struct st_tensor *t, int n, const struct st_text *texts, int ntexts, struct err *e)
 {
+	return st_write_summed(path, t, n, texts, ntexts, NULL, e);
+}
+
+int st_write_summed(const char *path, const struct st_tensor *t, int n, const struct st_text *texts, int ntexts, struct sha256 *sum, struct err *e)
+{
 	const struct st_tensor **sorted = mem_zalloc((size_t)n, sizeof *sorted);
 	struct str h = {0};
 	struct outfile o = {0};
@@ -211,8 +216,10 @@ int st_write(const char *path, const struct st_tensor *t, int n, const struct st
 	str_puts(&h, "}");
 	while (h.len % 8)
 		str_puts(&h, " ");
+	rc = rc || outfile_open(&o, path, e) ? -1 : 0;
+	o.sum = sum;
 	if (!rc)
-		rc = outfile_open(&o, path, e) || write_all(&o, &h, seal, sorted, n, e) ? -1 : outfile_commit(&o, e);
+		rc = write_all(&o, &h, seal, sorted, n, e) ? -1 : outfile_commit(&o, e);
 	outfile_abort(&o);
 	str_release(&h);
 	mem_free(sorted);

@@ -84,6 +84,12 @@ static void as_in_files(const struct param *q, float *v)
 int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts, int ntexts,
                         struct err *e)
 {
+	return model_write_summed(path, p, d, values, texts, ntexts, NULL, e);
+}
+
+int model_write_summed(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts, int ntexts,
+                       struct sha256 *sum, struct err *e)
+{
 	int lent = !d || d->host; /* `values` is in host memory, so all but convolutions are written from it */
 	size_t copied = 0;
 	float *host, *next;
@@ -112,7 +118,7 @@ int model_write_weights(const char *path, const struct params *p, struct device 
 			as_in_files(v, next);
 		next += v->count;
 	}
-	rc = (d && d->error(d, e)) || st_write(path, t, p->n, texts, ntexts, e) ? -1 : 0;
+	rc = (d && d->error(d, e)) || st_write_summed(path, t, p->n, texts, ntexts, sum, e) ? -1 : 0;
 	mem_free(t);
 	mem_free(host);
 	return rc;

@@ -113,7 +113,11 @@ void model_file_order(const struct param *q, float *out, const float *v);
 /* Write values[p->total], in memory of device d or, if d is NULL, in host memory, as float32 under the table's names, with `texts` in the metadata.
  * Needs host memory for all values. */
 struct st_text;
+struct sha256;
 int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts, int ntexts,
                         struct err *e);
+/* The same; sum, which may be NULL, takes in the bytes of the file. */
+int model_write_summed(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts, int ntexts,
+                       struct sha256 *sum, struct err *e);
 
 #endif

@@ -32,7 +32,7 @@ static struct params table_of(const struct params *p, int total)
 	return t;
 }
 
-/* What a checkpoint saves: the arenas and their files. A task writes or hashes one file. */
+/* What a checkpoint saves: the arenas and their files. A task writes one file. */
 struct saving {
 	const struct train_state *s;
 	struct state_part part[FILES];
@@ -42,13 +42,18 @@ struct saving {
 	int rc[FILES];
 };
 
-/* x: the whole arena, on the device or, where the part says so, in host memory. */
-static int write_part(const struct saving *h, int i, const float *x, struct err *e)
+/* x: the whole arena, on the device or, where the part says so, in host memory. The disk writes one piece of the file while the next is hashed. */
+static int write_part(struct saving *h, int i, const float *x, struct err *e)
 {
 	const struct state_part *part = &h->part[i];
 	struct params table = table_of(h->s->params, part->total);
-	int rc = model_write_weights(h->path[i], &table, part->host && x == part->data ? NULL : h->s->device, x, NULL, 0, e);
+	struct sha256 sum;
+	int rc;
 
+	sha256_init(&sum);
+	rc = model_write_summed(h->path[i], &table, part->host && x == part->data ? NULL : h->s->device, x, NULL, 0, &sum, e);
+	h->bytes[i] = sum.bytes;
+	sha256_end(&sum, h->hex[i]);
 	mem_free(table.v);
 	return rc;
 }
@@ -61,23 +66,15 @@ static void write_file(void *arg, int64_t task, int worker)
 	h->rc[task] = write_part(h, (int)task, h->part[task].data, &h->e[task]);
 }
 
-static void hash_file(void *arg, int64_t task, int worker)
+/* Write several at a time; every arena is whole in host memory. */
+static int write_files(struct saving *h, int n, struct err *e)
 {
-	struct saving *h = arg;
+	const struct train_state *s = h->s;
+	int threads = s->savers < 1 ? 1 : s->savers < n ? s->savers : n;
+	struct pool *own = s->device ? NULL : pool_new(threads, NULL);
 
-	(void)worker;
-	h->rc[task] = sha256_file(h->path[task], h->hex[task], &h->bytes[task], &h->e[task]);
-}
-
-/* Whether every arena is whole in host memory, so that several can be written at a time. */
-static int at_hand(const struct train_state *s)
-{
-	return !s->shares && (!s->device || s->device->host);
-}
-
-static int files_do(struct pool *p, struct saving *h, int n, void (*task)(void *arg, int64_t task, int worker), struct err *e)
-{
-	pool_run(p, n, task, h);
+	pool_run(s->device ? s->device->pool : own, n, write_file, h);
+	pool_free(own);
 	for (int i = 0; i < n; i++)
 		if (h->rc[i]) {
 			if (e)
@@ -87,33 +84,28 @@ static int files_do(struct pool *p, struct saving *h, int n, void (*task)(void *
 	return 0;
 }
 
-/* The disk writes the files while they are hashed. */
 static int save_parts(const char *dir, const struct train_state *s, void (*copied)(void *arg), void *arg, json_t *files, struct err *e)
 {
 	struct saving h = {.s = s};
 	int n = state_parts(s, h.part), rc = s->device && s->offload ? s->device->sync(s->device, e) : 0;
-	int threads = s->savers < 1 ? 1 : s->savers < n ? s->savers : n;
-	struct pool *own = s->device ? NULL : pool_new(threads, NULL), *p = s->device ? s->device->pool : own;
+	int at_hand = !s->shares && (!s->device || s->device->host);
 
 	for (int i = 0; i < n; i++)
 		h.path[i] = path_join(dir, h.part[i].name);
-	if (!rc && at_hand(s))
-		rc = files_do(p, &h, n, write_file, e);
-	else
-		for (int i = 0; !rc && i < n; i++) {
-			float *x;
+	if (!rc && at_hand)
+		rc = write_files(&h, n, e);
+	for (int i = 0; !rc && !at_hand && i < n; i++) {
+		float *x;
 
-			rc = state_whole(s, i, &x, e) || write_part(&h, i, x, e) ? -1 : 0;
-		}
+		rc = state_whole(s, i, &x, e) || write_part(&h, i, x, e) ? -1 : 0;
+	}
 	if (copied)
 		copied(arg);
-	rc = rc ? rc : files_do(p, &h, n, hash_file, e);
 	for (int i = 0; !rc && i < n; i++)
 		json_array_append_new(files,
 		                      json_pack("{s:s, s:I, s:s}", "name", h.part[i].name, "size", (json_int_t)h.bytes[i], "sha256", h.hex[i]));
 	for (int i = 0; i < n; i++)
 		mem_free(h.path[i]);
-	pool_free(own);
 	return rc;
 }
 

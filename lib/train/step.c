@@ -367,27 +367,32 @@ static int is_late(const struct trainer *r, const struct turns *t)
 	return clock_seconds() + t->longest + pending + 2 * r->save_s > r->hooks->deadline;
 }
 
-/* Whether a checkpoint is asked for. The request is withdrawn before the state is saved, so that a later one finds the later state. */
+/* Whether a signal to this process asks for a checkpoint. The request is withdrawn before the state is saved, so that a later one finds the later
+ * state. */
 static int is_asked_for(struct trainer *r)
 {
 	if (!r->hooks || !r->hooks->save || !*r->hooks->save)
 		return 0;
 	*r->hooks->save = 0;
-	r->asked = r->state.step;
 	return 1;
 }
 
-/* Why the run should end now, or NULL: a signal or the time limit, of this rank or another. */
-static int ask_end(struct trainer *r, const struct turns *turns, const char **why, struct err *e)
-{
-	enum { STOPPED = 1, LATE = 2 };
-	int asked = trainer_is_stopped(r) ? STOPPED : is_late(r, turns) ? LATE : 0;
+/* What one rank asks of all before a step. Signals and clocks differ between ranks, and what follows needs all of them, so they first tell each other.
+ * SAVE: a checkpoint is asked for by a signal; TIMED: one is due by the clock. */
+enum { STOPPED = 1, LATE = 2, SAVE = 4, TIMED = 8 };
 
+/* Set *asked to what any rank asks for. `since`: this rank's clock at the last checkpoint. */
+static int ask_ranks(struct trainer *r, const struct turns *turns, double since, int *asked, struct err *e)
+{
+	const struct train_interval *every = &r->o->checkpoint;
+	int mine = trainer_is_stopped(r) ? STOPPED : is_late(r, turns) ? LATE : 0;
+
+	if (turns->n && is_asked_for(r)) /* before the first step there is nothing new to save, so the request waits for it */
+		mine |= SAVE;
+	if (!r->o->replay && every->seconds > 0 && clock_seconds() - since >= every->seconds)
+		mine |= TIMED;
 	watchdog_phase(&r->watchdog, "the question whether to stop");
-	if (ranks_any(r->o->comm, asked, &asked, e))
-		return -1;
-	*why = asked & STOPPED ? "interrupted" : asked ? "out of time" : NULL;
-	return 0;
+	return ranks_any(r->o->comm, mine, asked, e);
 }
 
 static int is_among(int64_t step, const int64_t *list, int n)
@@ -398,15 +403,14 @@ static int is_among(int64_t step, const int64_t *list, int n)
 	return 0;
 }
 
-/* Whether a checkpoint of the state after `step` is due; `since`: the clock at the last one. */
-static int save_is_due(const struct trainer *r, int64_t step, double since)
+/* Whether a checkpoint of the state after `step` is due by the number of steps. */
+static int save_is_due(const struct trainer *r, int64_t step)
 {
 	const struct train_options *o = r->o;
 
 	if (o->replay)
 		return is_among(step, o->replay->saves, o->replay->save_count);
-	return step == r->steps || due(step, o->checkpoint.steps) || due(step, o->keep_every) ||
-	       (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds);
+	return step == r->steps || due(step, o->checkpoint.steps) || due(step, o->keep_every);
 }
 
 /* Whether a line of the hash chain is due after `step`. */
@@ -423,8 +427,7 @@ static int run_steps(struct trainer *r, struct err *e)
 	struct train_state *s = &r->state;
 	double since = clock_seconds();
 	struct turns turns = {0};
-	int64_t saved = s->step;
-	const char *why;
+	int64_t saved = s->step, newest = s->step; /* the step of the last checkpoint that is complete; of the last one that was begun */
 
 	rank_watch_begin(&r->ranks, o->comm);
 	r->save_s = (double)state_bytes(&r->params, s->best != NULL, 0, 0, r->params.trainable) / ASSUMED_DISK_SPEED;
@@ -433,14 +436,25 @@ static int run_steps(struct trainer *r, struct err *e)
 		json_t *detail = NULL;
 		int failed, last, validated, asked;
 
-		if (ask_end(r, &turns, &why, e))
+		if (ask_ranks(r, &turns, since, &asked, e))
 			return -1;
 		if (o->replay && s->step >= o->replay->until)
-			why = "replayed";
-		if (why)
-			return end_early(r, why, saved, e);
+			return end_early(r, "replayed", saved, e);
+		if (asked & (STOPPED | LATE))
+			return end_early(r, asked & STOPPED ? "interrupted" : "out of time", saved, e);
+		if (asked & SAVE)
+			r->asked = s->step;
 		if (checkpoint_writer_has_finished(&r->writer) && end_background(r, &saved, e))
 			return -1;
+		if (asked && newest != s->step) {
+			double before = clock_seconds();
+
+			if (save(r, 0, &saved, e))
+				return -1;
+			newest = s->step;
+			since = clock_seconds();
+			began += since - before;
+		}
 		device_range(r->device, "step");
 		failed = step(r, e);
 		watchdog_turn(&r->watchdog, s->step);
@@ -469,10 +483,10 @@ static int run_steps(struct trainer *r, struct err *e)
 		if (chain_is_due(r, s->step) && (account(r, 1, e) || chain_line(r, e)))
 			return -1;
 		count_turn(&turns, clock_seconds() - began);
-		asked = is_asked_for(r);
-		if (asked || save_is_due(r, s->step, since)) {
+		if (save_is_due(r, s->step)) {
 			if (save(r, last, &saved, e))
 				return -1;
+			newest = s->step;
 			since = clock_seconds();
 		}
 	}

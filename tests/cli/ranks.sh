@@ -92,6 +92,27 @@ stopped() { # NAME SIGNAL DIR
 }
 stopped "SIGTERM to the process that started the ranks" TERM term
 stopped "SIGINT" INT int
+
+# Clocks and signals differ between ranks. That one of them asks for a checkpoint is enough, and all take part.
+asks() { # NAME DIR: the ranks in $pid write a checkpoint, though no step asks for one, and end well
+	until_true sh -c 'ls "$1"/train/step-*/MANIFEST.json' - "$2"
+	tap_result $? "$1: a checkpoint" "$(tail -n 3 err)"
+	kill -TERM "$(second_rank "^ddm-train .*-o $2 s")"
+	wait $pid
+	RC=$?
+	[ $RC -eq 75 ]
+	tap_result $? "$1: then SIGTERM: 75" "exit $RC: $(tail -n 3 err)"
+}
+untimed="$slow --steps 1000000 --checkpoint-every 2h --comm-timeout 20000"
+$mpi -n 1 $untimed -o clock s : -n 1 env LD_PRELOAD="$B/tests/clockjump.so" CLOCK_RATE=2000 $untimed -o clock s 2>err &
+pid=$!
+asks "due by the clock of the second rank alone" clock
+$mpi -n 2 $slow --steps 1000000 --checkpoint-every 2h --comm-timeout 20 -o asked s 2>err &
+pid=$!
+until_true grep -qs '"step":8,' asked/train.jsonl
+kill -USR2 "$(second_rank "^ddm-train .*-o asked s")"
+asks "SIGUSR2 to the second rank alone" asked
+
 $mpi -n 2 $slow -o lost s 2>err &
 pid=$!
 until_true grep -qs '"step":8,' lost/train.jsonl

@@ -1,4 +1,5 @@
-/* LD_PRELOADed: CLOCK_JUMP="AT BY" lets the clock of the day jump by BY seconds AT seconds after the start. The monotonic clock goes on. */
+/* LD_PRELOADed: CLOCK_JUMP="AT BY" lets the clock of the day jump by BY seconds AT seconds after the start. The monotonic clock goes on.
+ * CLOCK_RATE="R" lets the monotonic clock run R times as fast. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static double began, at = 1e300, by;
+static double began, at = 1e300, by, rate = 1;
 
 static double monotonic(void)
 {
@@ -19,10 +20,16 @@ static double monotonic(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *text = getenv("CLOCK_JUMP");
+	const char *jumps = getenv("CLOCK_JUMP"), *runs = getenv("CLOCK_RATE");
+	double given[2];
 
-	if (text && sscanf(text, "%lf %lf", &at, &by) == 2)
-		began = monotonic();
+	began = monotonic();
+	if (jumps && sscanf(jumps, "%lf %lf", &given[0], &given[1]) == 2) {
+		at = given[0];
+		by = given[1];
+	}
+	if (runs && sscanf(runs, "%lf", &given[0]) == 1)
+		rate = given[0];
 }
 
 static time_t jump(void)
@@ -36,6 +43,12 @@ int clock_gettime(clockid_t id, struct timespec *t)
 
 	if (!rc && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
 		t->tv_sec += jump();
+	if (!rc && id == CLOCK_MONOTONIC && rate != 1) {
+		double now = began + rate * (monotonic() - began);
+
+		t->tv_sec = (time_t)now;
+		t->tv_nsec = (long)((now - (double)t->tv_sec) * 1e9);
+	}
 	return rc;
 }
 

@@ -137,6 +137,8 @@ int net_preset(const char *name, struct net_config *c, struct err *e)
 			return 0;
 		}
 	}
+	if (!e)
+		return -1;
 	list_presets(&all, c, name);
 	suggest_preset(&hint, name, c);
 	err_set(e, ERR_USAGE, "unknown network %s; expected%s%s", name, str_text(&all), str_text(&hint));
@@ -155,20 +157,20 @@ static char *variant_of(const struct net_presets *p, const char *name, int i, in
 	return *p->tail ? str_new("%s/%lld", name, (long long)patch) : mem_strdup(name);
 }
 
-char *net_preset_at(const struct net_config *c, int i, int64_t patch)
+void net_presets_each(const struct net_config *c, int64_t patch, void (*each)(void *arg, const char *name), void *arg)
 {
 	const struct net_def *def;
-	char *text, *whole;
+	char *text;
 
 	for (int d = 0; (def = candidate(c, d)); d++)
 		for (int k = 0; def->presets->names[k]; k++)
 			for (int v = 0; (text = variant_of(def->presets, def->presets->names[k], v, patch)); v++) {
-				whole = i-- ? NULL : str_new("%s%s", def->prefix, text);
+				char *whole = str_new("%s%s", def->prefix, text);
+
+				each(arg, whole);
+				mem_free(whole);
 				mem_free(text);
-				if (whole)
-					return whole;
 			}
-	return NULL;
 }
 
 /* ---- checks ---- */

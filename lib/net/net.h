@@ -133,9 +133,8 @@ void net_init(struct net_config *c, const struct net_def *def);
  * of other architectures (paris-, pixart-, unet-, sd3-, flux-), which set the architecture too. ERR_USAGE lists the presets. */
 int net_preset(const char *name, struct net_config *c, struct err *e);
 
-/* The name of the i-th preset that net_preset accepts for c, with this patch size where presets have one; NULL after the last. Caller frees with
- * mem_free. */
-char *net_preset_at(const struct net_config *c, int i, int64_t patch);
+/* Call each() with the name of every preset that net_preset accepts for c, with this patch size where presets have one. */
+void net_presets_each(const struct net_config *c, int64_t patch, void (*each)(void *arg, const char *name), void *arg);
 
 /* ERR_USAGE names numbers that do not fit together: size must be a multiple of patch, hidden of heads and of 4, .. */
 int net_check(const struct net_config *c, struct err *e);

@@ -93,48 +93,55 @@ static int is_like(const struct net_config *c, const json_t *stamp, int *changed
 	return 1;
 }
 
+/* The search for the preset nearest to the network of a stamp. */
+struct nearest {
+	const json_t *stamp;
+	struct net_config start, best;
+	char *name; /* of `best`; NULL: none is like the network */
+	int changed;
+};
+
+static void compare_preset(void *arg, const char *name)
+{
+	struct nearest *s = arg;
+	struct net_config c = s->start;
+	int changed;
+
+	if (net_preset(name, &c, NULL) || c.def != s->start.def || !is_like(&c, s->stamp, &changed) || (s->name && changed >= s->changed))
+		return;
+	mem_free(s->name);
+	s->name = mem_strdup(name);
+	s->changed = changed;
+	s->best = c;
+}
+
 /* Add --model with the preset nearest to the network of the stamp, and the options that make it equal. */
 static void add_network(json_t *words, const json_t *stamp)
 {
 	static const char *const shape[] = {"hidden", "depth", "heads"};
 	const char *network = json_string_value(json_object_get(stamp, "network"));
 	const struct net_def *def = network ? net_find(network) : net_first(is_router(stamp) ? NET_CLASSIFIER : NET_EXPERT);
-	int64_t patch = json_integer_value(json_object_get(stamp, "patch"));
-	struct net_config start, best;
-	char *name, *nearest = NULL;
-	int fewest = -1;
+	struct nearest found = {.stamp = stamp};
 
 	if (!def)
 		return;
-	net_init(&start, def);
-	best = start;
-	for (int i = 0; (name = net_preset_at(&start, i, patch)); i++) {
-		struct net_config c = start;
-		int changed;
-
-		if (!net_preset(name, &c, NULL) && c.def == def && is_like(&c, stamp, &changed) && (fewest < 0 || changed < fewest)) {
-			mem_free(nearest);
-			nearest = mem_strdup(name);
-			fewest = changed;
-			best = c;
-		}
-		mem_free(name);
-	}
-	if (!nearest)
+	net_init(&found.start, def);
+	net_presets_each(&found.start, json_integer_value(json_object_get(stamp, "patch")), compare_preset, &found);
+	if (!found.name)
 		return;
-	add_pair(words, "--model", nearest);
+	add_pair(words, "--model", found.name);
 	for (size_t k = 0; k < sizeof shape / sizeof *shape; k++) {
 		const json_t *v = json_object_get(stamp, shape[k]);
 		char *option = str_new("--%s", shape[k]), *text = stamped_text(stamp, NULL, shape[k]);
 		struct net_value now;
 
-		for (int i = 0; text && net_shape(&best, i, &now); i++)
+		for (int i = 0; text && net_shape(&found.best, i, &now); i++)
 			if (!strcmp(now.name, shape[k]) && now.i != json_integer_value(v))
 				add_pair(words, option, text);
 		mem_free(option);
 		mem_free(text);
 	}
-	mem_free(nearest);
+	mem_free(found.name);
 }
 
 static void add_input(json_t *words, const json_t *inputs, const char *role, const char *option, const char *path, const char *missing)

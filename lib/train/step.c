@@ -377,8 +377,8 @@ static int is_asked_for(struct trainer *r)
 	return 1;
 }
 
-/* What one rank asks of all before a step. Signals and clocks differ between ranks, and what follows needs all of them, so they first tell each other.
- * SAVE: a checkpoint is asked for by a signal; TIMED: one is due by the clock. */
+/* What one rank asks of all before a step. Signals and clocks differ between ranks, and all must do the same, so they first tell each other. SAVE: a
+ * signal asks for a checkpoint; TIMED: one is due by the clock. */
 enum { STOPPED = 1, LATE = 2, SAVE = 4, TIMED = 8 };
 
 /* Set *asked to what any rank asks for. `since`: this rank's clock at the last checkpoint. */

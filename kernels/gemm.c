@@ -89,6 +89,12 @@ static int64_t nc_t(const struct job *s)
 	return s->in_place ? 6 * NR : 12 * NR;
 }
 
+/* The reals of the rows of op(A) that a worker packs at a time. */
+static int64_t own_rows(const struct gemm *g)
+{
+	return ceil_div(min64(GROUP, g->m), MR) * GEMM_ASTEP;
+}
+
 static int64_t chunk_len(const struct gemm *g, int64_t chunk)
 {
 	return min64(KC, g->k - chunk * KC);
@@ -353,7 +359,7 @@ static void task_tile(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	struct block r = job_block(s, task);
 	int64_t chunks = chunk_count(g), end = min64(s->chunk0 + s->wave, chunks);
-	real *own = s->own + worker * s->each, *bbuf = own + GROUP / MR * GEMM_ASTEP;
+	real *own = s->own + worker * s->each, *bbuf = own + own_rows(g);
 
 	for (int64_t q = s->chunk0; q < end; q++) {
 		real *abuf = s->rows ? wave_rows(s, q - s->chunk0) : own;
@@ -376,7 +382,7 @@ static void task_chunk(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	int64_t wave = task / (s->mt * s->nt);
 	struct block r = job_block(s, task % (s->mt * s->nt));
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + GROUP / MR * GEMM_ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + own_rows(g);
 
 	pack_part(s, &r, s->chunk0 + wave, bbuf);
 	block_run(s, &r, s->chunk0 + wave, bbuf, abuf, 0, 0, s->sums + wave * g->m * g->n, g->n);
@@ -476,7 +482,7 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 	}
 	assert(g->tb != GEMM_PACKED || g->ta == GEMM_N);
 	job_cut(s, workers);
-	s->each = g->ta == GEMM_T ? GROUP / MR * GEMM_ASTEP + nc_t(s) * KC : MR * MADE;
+	s->each = g->ta == GEMM_T ? own_rows(g) + s->nc * KC : MR * MADE;
 	common = scratch ? scratch + workers * s->each : NULL; /* NULL when only the size is asked for */
 	if (g->ta == GEMM_N && g->tb != GEMM_PACKED) {
 		shared = g->k * s->npad;

@@ -5,12 +5,21 @@
 #include <math.h>
 #include <string.h>
 
-/* The element of x that output (b, oy, ox, _) and weight (_, ky, kx, c) combine: (b, oy step + ky - top, ox step + kx - left, c). NULL outside x. */
-static double *tap(const struct op_attr *a, const struct array *x, const int64_t y[ARRAY_RANK], const int64_t w[ARRAY_RANK])
-{
-	int64_t at[ARRAY_RANK] = {y[0], y[1] * a->conv.stride + w[1] - a->conv.top, y[2] * a->conv.stride + w[2] - a->conv.left, w[3]};
+/* Channels of one pixel of x, and the weights (o, ky, kx, ..) that belong to them: what the sums below combine. */
+struct taps {
+	double *x; /* NULL outside x */
+	double *w;
+	int64_t x_step, w_step, n;
+};
 
-	return at[1] < 0 || at[1] >= x->shape[1] || at[2] < 0 || at[2] >= x->shape[2] ? NULL : element(x, at);
+/* The pixel of x that output pixel y (b, oy, ox, o) and the weight pixel (ky, kx) combine: (b, oy step + ky - top, ox step + kx - left). */
+static struct taps taps_at(const struct op_attr *a, const struct array *x, const struct array *w, const int64_t y[ARRAY_RANK], int64_t ky, int64_t kx)
+{
+	int64_t at[ARRAY_RANK] = {y[0], y[1] * a->conv.stride + ky - a->conv.top, y[2] * a->conv.stride + kx - a->conv.left};
+	int64_t k[ARRAY_RANK] = {y[3], ky, kx};
+	int inside = at[1] >= 0 && at[1] < x->shape[1] && at[2] >= 0 && at[2] < x->shape[2];
+
+	return (struct taps){inside ? element(x, at) : NULL, element(w, k), x->stride[3], w->stride[3], w->shape[3]};
 }
 
 static double act_of(int64_t act, double z)
@@ -30,20 +39,18 @@ static double act_of(int64_t act, double z)
 static void ref_conv(const struct op_call *c)
 {
 	const struct array *y = &c->out[0], *w = &c->in[1];
-	struct array kernel = *w;
 	int64_t i[ARRAY_RANK] = {0};
 
-	kernel.shape[0] = 1;
 	do {
 		double z = c->in[3].data ? *element(&c->in[3], i) : 0;
-		int64_t k[ARRAY_RANK] = {0}, bias[ARRAY_RANK] = {i[3]};
+		int64_t bias[ARRAY_RANK] = {i[3]};
 
-		kernel.data = (double *)w->data + i[3] * w->stride[0];
-		do {
-			const double *x = tap(&c->attr, &c->in[0], i, k);
+		for (int64_t k = 0; k < w->shape[1] * w->shape[2]; k++) {
+			struct taps t = taps_at(&c->attr, &c->in[0], w, i, k / w->shape[2], k % w->shape[2]);
 
-			z += x ? *x * *element(&kernel, k) : 0;
-		} while (index_next(&kernel, k));
+			for (int64_t j = 0; t.x && j < t.n; j++)
+				z += t.x[j * t.x_step] * t.w[j * t.w_step];
+		}
 		z += c->in[2].data ? *element(&c->in[2], bias) : 0;
 		*element(y, i) = act_of(c->attr.conv.act, z);
 		if (c->out[1].data)
@@ -54,44 +61,36 @@ static void ref_conv(const struct op_call *c)
 static void ref_dx(const struct op_call *c)
 {
 	const struct array *dy = &c->in[0], *w = &c->in[1], *dx = &c->out[0];
-	struct array kernel = *w;
 	int64_t i[ARRAY_RANK] = {0};
 
 	memset(dx->data, 0, (size_t)array_count(dx) * sizeof(double));
-	kernel.shape[0] = 1;
-	do {
-		int64_t k[ARRAY_RANK] = {0};
+	do
+		for (int64_t k = 0; k < w->shape[1] * w->shape[2]; k++) {
+			struct taps t = taps_at(&c->attr, dx, w, i, k / w->shape[2], k % w->shape[2]);
 
-		kernel.data = (double *)w->data + i[3] * w->stride[0];
-		do {
-			double *x = tap(&c->attr, dx, i, k);
-
-			if (x)
-				*x += *element(dy, i) * *element(&kernel, k);
-		} while (index_next(&kernel, k));
-	} while (index_next(dy, i));
+			for (int64_t j = 0; t.x && j < t.n; j++)
+				t.x[j * t.x_step] += *element(dy, i) * t.w[j * t.w_step];
+		}
+	while (index_next(dy, i));
 }
 
 static void ref_dw(const struct op_call *c)
 {
 	const struct array *dy = &c->in[0], *x = &c->in[1], *dw = &c->out[0], *db = &c->out[1];
-	struct array kernel = *dw;
 	int64_t i[ARRAY_RANK] = {0};
 
 	memset(dw->data, 0, (size_t)array_count(dw) * sizeof(double));
 	if (db->data)
 		memset(db->data, 0, (size_t)array_count(db) * sizeof(double));
-	kernel.shape[0] = 1;
 	do {
-		int64_t k[ARRAY_RANK] = {0}, bias[ARRAY_RANK] = {i[3]};
+		int64_t bias[ARRAY_RANK] = {i[3]};
 
-		kernel.data = (double *)dw->data + i[3] * dw->stride[0];
-		do {
-			const double *v = tap(&c->attr, x, i, k);
+		for (int64_t k = 0; k < dw->shape[1] * dw->shape[2]; k++) {
+			struct taps t = taps_at(&c->attr, x, dw, i, k / dw->shape[2], k % dw->shape[2]);
 
-			if (v)
-				*element(&kernel, k) += *element(dy, i) * *v;
-		} while (index_next(&kernel, k));
+			for (int64_t j = 0; t.x && j < t.n; j++)
+				t.w[j * t.w_step] += *element(dy, i) * t.x[j * t.x_step];
+		}
 		if (db->data)
 			*element(db, bias) += *element(dy, i);
 	} while (index_next(dy, i));

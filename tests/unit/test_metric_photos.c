@@ -59,7 +59,6 @@ static void class_read(const char *dir, int class)
 
 		if (!bytes || still_decode(&p, bytes, len, path, 3, NULL, &e) || p.width != SIDE || p.height != SIDE)
 			fail_msg("%s", e.msg);
-		photos.pixels = mem_resize(photos.pixels, (size_t)photos.n + 1, BYTES);
 		memcpy(photos.pixels + (size_t)photos.n * BYTES, p.pixels, BYTES);
 		photos.class[photos.n++] = class;
 		picture_release(&p);
@@ -76,6 +75,7 @@ static int photos_read(void **state)
 
 	(void)state;
 	pool = pool_new(0, NULL);
+	photos.pixels = dir ? mem_resize(NULL, MOST, BYTES) : NULL;
 	for (int k = 0; dir && k < 5; k++) {
 		char *path = path_join(dir, classes[k]);
 

@@ -89,7 +89,7 @@ static int64_t nc_t(const struct job *s)
 	return s->in_place ? 6 * NR : 12 * NR;
 }
 
-/* The reals of the rows of op(A) that a worker packs at a time. */
+/* The number of reals of the packed rows of op(A) that a worker holds at a time. */
 static int64_t own_rows(const struct gemm *g)
 {
 	return ceil_div(min64(GROUP, g->m), MR) * GEMM_ASTEP;

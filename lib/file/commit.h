@@ -26,7 +26,7 @@ struct outfile {
 	int anew;           /* set after opening: the name gets a new file even where the old one has the same bytes */
 	int keep;           /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
 	size_t unsent;      /* bytes since the kernel was last asked to write */
-	struct sha256 *sum; /* set after opening: takes in what outfile_write writes, while the disk writes it; NULL: no sum */
+	struct sha256 *sum; /* set after opening: outfile_write adds the bytes to it, while the disk writes them; NULL: none */
 };
 
 /* "-" is standard output. An existing device or pipe is written directly. A missing folder is ERR_NOINPUT; ERR_EXISTS when another process

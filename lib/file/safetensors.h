@@ -8,6 +8,8 @@
 
 #include "core/err.h"
 
+struct sha256; /* core/hash.h */
+
 /* In the order files are written, which is that of the reference writer: wide types first. Types the format knows and we do not
  * (F4, F6_..., F8_E8M0, F8_...FNUZ, C64) are refused by name. F8_E4M3 is the one without infinities (OCP's E4M3, "e4m3fn"). */
 enum st_type { ST_U64, ST_I64, ST_F64, ST_F32, ST_U32, ST_I32, ST_BF16, ST_F16, ST_U16, ST_I16, ST_F8_E4M3, ST_F8_E5M2, ST_I8, ST_U8, ST_BOOL };
@@ -61,8 +63,7 @@ int64_t st_not_finite(const struct st_tensor *t);
  * gives the same bytes. Texts (may be NULL when 0) are stored sorted by key, and with them a "seal" (core/seal.h) of the whole file.
  * Equal names are ERR_USAGE. */
 int st_write(const char *path, const struct st_tensor *t, int n, const struct st_text *texts, int ntexts, struct err *e);
-/* The same; sum, which may be NULL, takes in the bytes of the file. */
-struct sha256;
+/* The same; the bytes of the file are added to sum, which may be NULL. */
 int st_write_summed(const char *path, const struct st_tensor *t, int n, const struct st_text *texts, int ntexts, struct sha256 *sum, struct err *e);
 /* Check the seal of a whole valid file. ERR_DATA if it does not match; 0 if it does or if there is none. */
 int st_check_seal(const void *data, size_t len, const char *name, struct err *e);

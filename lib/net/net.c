@@ -137,7 +137,7 @@ int net_preset(const char *name, struct net_config *c, struct err *e)
 			return 0;
 		}
 	}
-	if (!e)
+	if (!e) /* nobody reads the message */
 		return -1;
 	list_presets(&all, c, name);
 	suggest_preset(&hint, name, c);

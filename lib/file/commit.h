@@ -15,6 +15,7 @@
 #include "core/err.h"
 
 struct claim;
+struct direct;
 
 /* An output file being written, whose name nobody else can write meanwhile (file/claim.h). Zero-initialised is "nothing open". */
 struct outfile {
@@ -23,10 +24,11 @@ struct outfile {
 	char *place; /* the final name, links followed; NULL for stdout, devices and pipes, which are written directly */
 	char *tmp;   /* ".NAME.tmp.HOST.PID.N" beside it */
 	struct claim *claim;
-	int anew;           /* set after opening: the name gets a new file even where the old one has the same bytes */
-	int keep;           /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
-	size_t unsent;      /* bytes since the kernel was last asked to write */
-	struct sha256 *sum; /* set after opening: outfile_write adds the bytes to it, while the disk writes them; NULL: none */
+	int anew;              /* set after opening: the name gets a new file even where the old one has the same bytes */
+	int keep;              /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
+	size_t unsent;         /* bytes since the kernel was last asked to write */
+	struct direct *direct; /* private: outfile_expect's */
+	struct sha256 *sum;    /* set after opening: outfile_write adds the bytes to it, while the disk writes them; NULL: none */
 };
 
 /* "-" is standard output. An existing device or pipe is written directly. A missing folder is ERR_NOINPUT; ERR_EXISTS when another process
@@ -36,6 +38,9 @@ int outfile_open(struct outfile *o, const char *path, struct err *e);
  * 1. ERR_EXISTS if another process is writing it. Standard output, devices and too long names cannot be kept: opened as by outfile_open, *kept
  * is 0. */
 int outfile_open_part(struct outfile *o, const char *path, int *kept, struct err *e);
+/* Called before the first write: the file will have n bytes, all of them by outfile_write. A large one goes past the page cache where the file system
+ * allows it (file/direct.h). */
+void outfile_expect(struct outfile *o, uint64_t n);
 int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e);
 /* Publish the file. If a file with the same bytes has the name already, it is left alone, with its modification time. On failure the temporary
  * is removed, the old file is unchanged, and *o is closed as by outfile_abort. Reports write errors of all earlier stdio calls on o->file. */

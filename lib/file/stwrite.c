@@ -219,6 +219,8 @@ int st_write_summed(const char *path, const struct st_tensor *t, int n, const st
 	rc = rc || outfile_open(&o, path, e) ? -1 : 0;
 	o.sum = sum;
 	if (!rc)
+		outfile_expect(&o, 8 + h.len + at);
+	if (!rc)
 		rc = write_all(&o, &h, seal, sorted, n, e) ? -1 : outfile_commit(&o, e);
 	outfile_abort(&o);
 	str_release(&h);

@@ -28,8 +28,8 @@ void mem_free(void *p);                     /* NULL is allowed */
 /* Return freed memory to the system, as far as the C library can: between a set-up with large temporaries and work that lasts. */
 void mem_trim(void);
 
-/* n * size zeroed bytes aligned to 64; NULL and ERR_NOMEM on failure or overflow. `what` names the
- * thing in the message. Free with mem_free. */
+/* n * size zeroed bytes aligned to 64, and 2 MiB or more to 2 MiB; NULL and ERR_NOMEM on failure or overflow. `what` names the thing in the message.
+ * Free with mem_free. */
 void *mem_try(size_t n, size_t size, const char *what, struct err *e);
 
 /* A bump allocator for many small things that die together. Zero-initialised is ready for use. */

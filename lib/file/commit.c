@@ -25,8 +25,8 @@
 /* Temporaries of a long name keep its first bytes only, so that they stay below NAME_MAX. */
 enum { NAME_KEPT = 120, PART_LONGEST = 240 };
 
-/* PIECE: bytes between two requests to the kernel to write. DIRECT_PIECE: bytes of a direct write that are copied and then hashed, so that the hash
- * finds them in the processor's cache. */
+/* PIECE: bytes between two requests to the kernel to begin writing. DIRECT_PIECE: bytes that are copied for a direct write before they are hashed,
+ * few enough to stay in the processor's cache meanwhile. */
 enum { PIECE = 1 << 24, DIRECT_PIECE = 1 << 18 };
 
 static atomic_uint serial;
@@ -332,7 +332,7 @@ static int publish(struct outfile *o, struct err *e)
 	struct stat st;
 
 	o->direct = NULL;
-	if (direct_end(direct))
+	if (direct && direct_end(direct))
 		return write_error(o, e);
 	errno = EIO;
 	if (bad || fflush(o->file))
@@ -393,7 +393,7 @@ void outfile_abort(struct outfile *o)
 
 void outfile_leave(struct outfile *o)
 {
-	direct_end(o->direct);
+	direct_abort(o->direct);
 	if (o->file && o->file != stdout)
 		fclose(o->file);
 	claim_close(o->claim);

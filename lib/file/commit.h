@@ -27,7 +27,7 @@ struct outfile {
 	int anew;              /* set after opening: the name gets a new file even where the old one has the same bytes */
 	int keep;              /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
 	size_t unsent;         /* bytes since the kernel was last asked to write */
-	struct direct *direct; /* private: outfile_expect's */
+	struct direct *direct; /* private: writes past the page cache; NULL: through it */
 	struct sha256 *sum;    /* set after opening: outfile_write adds the bytes to it, while the disk writes them; NULL: none */
 };
 
@@ -38,8 +38,8 @@ int outfile_open(struct outfile *o, const char *path, struct err *e);
  * 1. ERR_EXISTS if another process is writing it. Standard output, devices and too long names cannot be kept: opened as by outfile_open, *kept
  * is 0. */
 int outfile_open_part(struct outfile *o, const char *path, int *kept, struct err *e);
-/* Called before the first write: the file will have n bytes, all of them by outfile_write. A large one goes past the page cache where the file system
- * allows it (file/direct.h). */
+/* Say before the first write that the file will have n bytes, all of them from outfile_write. A large one is then written past the page cache,
+ * where the file system allows it (file/direct.h). */
 void outfile_expect(struct outfile *o, uint64_t n);
 int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e);
 /* Publish the file. If a file with the same bytes has the name already, it is left alone, with its modification time. On failure the temporary

@@ -17,16 +17,10 @@ TARGET static void avx512_round(void *dst, const float *x, int64_t k)
 	uint16_t *to = dst;
 	int64_t i = 0;
 
-	for (; i + 16 <= k; i += 16) {
-		__m256bh h = _mm512_cvtneps_pbh(_mm512_loadu_ps(x + i));
-
-		memcpy(to + i, &h, sizeof h);
-	}
-	if (i < k) {
-		__m256bh h = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps((__mmask16)((1u << (k - i)) - 1), x + i));
-
-		memcpy(to + i, &h, (size_t)((k - i + 1) / 2 * 4));
-	}
+	for (; i + 32 <= k; i += 32)
+		_mm512_storeu_si512(to + i, avx512_rounded(x + i, 32));
+	if (i < k)
+		_mm512_mask_storeu_epi32(to + i, (__mmask16)((1u << (k - i + 1) / 2) - 1), avx512_rounded(x + i, k - i));
 }
 
 static int64_t avx512_row(int64_t pairs)
@@ -50,11 +44,21 @@ TARGET void compact_avx512_widen(uint32_t *restrict dst, const int8_t *restrict 
 		}
 }
 
+/* Where the sums of a tile go: c [+ c] [+ bias], two vectors of each row. */
+struct into {
+	float *c;
+	int64_t ldc;
+	const float *bias; /* [COMPACT_NR] or NULL */
+	int add;
+};
+
 /* Row i of a begins at a[i * rs], and its pairs are cs apart. */
-TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, int64_t ld, const uint32_t *a, const uint32_t *b, int64_t pairs, int m,
+TARGET __attribute__((always_inline)) static inline void rows_of(const struct into *to, const uint32_t *a, const uint32_t *b, int64_t pairs, int m,
                                                                  int64_t rs, int64_t cs)
 {
 	__m512 lo[COMPACT_MR], hi[COMPACT_MR];
+	float *c = to->c;
+	int64_t ldc = to->ldc;
 
 #pragma GCC unroll 12
 	for (int i = 0; i < m; i++)
@@ -71,45 +75,64 @@ TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, int
 			hi[i] = _mm512_dpbf16_ps(hi[i], s, b1);
 		}
 	}
+	if (to->add)
+#pragma GCC unroll 12
+		for (int i = 0; i < m; i++) {
+			lo[i] = _mm512_add_ps(lo[i], _mm512_loadu_ps(c + i * ldc));
+			hi[i] = _mm512_add_ps(hi[i], _mm512_loadu_ps(c + i * ldc + 16));
+		}
+	if (to->bias)
+#pragma GCC unroll 12
+		for (int i = 0; i < m; i++) {
+			lo[i] = _mm512_add_ps(lo[i], _mm512_loadu_ps(to->bias));
+			hi[i] = _mm512_add_ps(hi[i], _mm512_loadu_ps(to->bias + 16));
+		}
 #pragma GCC unroll 12
 	for (int i = 0; i < m; i++) {
-		_mm512_storeu_ps(sum + i * ld, lo[i]);
-		_mm512_storeu_ps(sum + i * ld + 16, hi[i]);
+		_mm512_storeu_ps(c + i * ldc, lo[i]);
+		_mm512_storeu_ps(c + i * ldc + 16, hi[i]);
 	}
 }
 
 #define ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #define TILE(m) \
-	TARGET static void rows_##m(float *sum, int64_t ld, const uint32_t *a, const uint32_t *b, int64_t pairs) \
+	TARGET static void rows_##m(const struct into *to, const uint32_t *a, const uint32_t *b, int64_t pairs) \
 	{ \
-		rows_of(sum, ld, a, b, pairs, m, pairs, 1); \
+		rows_of(to, a, b, pairs, m, pairs, 1); \
 	} \
-	TARGET static void across_##m(float *sum, int64_t ld, const uint32_t *a, const uint32_t *b, int64_t pairs) \
+	TARGET static void across_##m(const struct into *to, const uint32_t *a, const uint32_t *b, int64_t pairs) \
 	{ \
-		rows_of(sum, ld, a, b, pairs, m, 1, COMPACT_MR); \
+		rows_of(to, a, b, pairs, m, 1, COMPACT_MR); \
 	}
 ROWS(TILE)
 
+static void avx512_tile_into(float *c, int64_t ldc, const void *a, const uint32_t *b, int64_t pairs, int64_t m, int across, int add,
+                             const float *bias)
+{
+#define NAMES(m) {rows_##m, across_##m},
+	static void (*const tiles[][2])(const struct into *, const uint32_t *, const uint32_t *, int64_t) = {ROWS(NAMES)};
+#undef NAMES
+
+	tiles[m - 1][across](&(struct into){c, ldc, bias, add}, a, b, pairs);
+}
+
 static void avx512_tile(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
 {
-#define NAME(m) rows_##m,
-	static void (*const rows[])(float *, int64_t, const uint32_t *, const uint32_t *, int64_t) = {ROWS(NAME)};
-#undef NAME
-
-	rows[m - 1](sum, ld, a, b, pairs);
+	avx512_tile_into(sum, ld, a, b, pairs, m, 0, 0, NULL);
 }
 
 static void avx512_tile_across(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
 {
-#define NAME(m) across_##m,
-	static void (*const rows[])(float *, int64_t, const uint32_t *, const uint32_t *, int64_t) = {ROWS(NAME)};
-#undef NAME
-
-	rows[m - 1](sum, ld, a, b, pairs);
+	avx512_tile_into(sum, ld, a, b, pairs, m, 1, 0, NULL);
 }
 
 TARGET void compact_avx512_weave(uint32_t *dst, const float *even, const float *odd, int64_t n)
 {
+	if (n == COMPACT_NR) { /* the usual number, without masks */
+		_mm512_storeu_si512(dst, avx512_paired(even, odd, 16, 2));
+		_mm512_storeu_si512(dst + 16, avx512_paired(even + 16, odd + 16, 16, 2));
+		return;
+	}
 	for (int64_t j = 0; j < n; j += 16) {
 		int64_t lanes = n - j < 16 ? n - j : 16;
 
@@ -117,18 +140,43 @@ TARGET void compact_avx512_weave(uint32_t *dst, const float *even, const float *
 	}
 }
 
-static void avx512_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
+/* The processor does not foresee which memory is read next where rows are read in pieces, so the pieces that come SOON are prefetched. */
+enum { SOON_ROWS = 8, SOON_COLUMNS = 96, WIDE = 4 * COMPACT_MR };
+
+/* Store the pairs of WIDE columns, which are three vectors, as four groups of COMPACT_MR, `step` bytes apart. */
+TARGET static inline void store_groups(char *dst, int64_t step, const float *even, const float *odd, int64_t k)
 {
-	static const float zero[COMPACT_MR];
-	int64_t step = avx512_row((k + 1) / 2), pair = avx512_row(COMPACT_MR);
+	__m512i a = avx512_paired(even, odd, 16, k), b = avx512_paired(even + 16, odd + 16, 16, k), c = avx512_paired(even + 32, odd + 32, 16, k);
+	const __mmask16 group = (1 << COMPACT_MR) - 1;
 
-	for (int64_t at = 0; at < k; at += 2)
-		for (int64_t i = 0; i < n; i += COMPACT_MR) {
-			const float *even = a + at * lda + i;
+	_mm512_mask_storeu_epi32(dst, group, a);
+	_mm512_mask_storeu_epi32(dst + step, group, _mm512_alignr_epi32(b, a, 12));
+	_mm512_mask_storeu_epi32(dst + 2 * step, group, _mm512_alignr_epi32(c, b, 8));
+	_mm512_mask_storeu_epi32(dst + 3 * step, group, _mm512_alignr_epi32(c, c, 4));
+}
 
-			compact_avx512_weave((uint32_t *)((char *)dst + i * step + at / 2 * pair), even, at + 1 < k ? even + lda : zero,
-			                     n - i < COMPACT_MR ? n - i : COMPACT_MR);
+TARGET static void avx512_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
+{
+	int64_t step = avx512_row((k + 1) / 2) * COMPACT_MR;
+
+	for (int64_t at = 0; at < k; at += 2) {
+		char *to = (char *)dst + avx512_row(at / 2 * COMPACT_MR);
+		const float *even = a + at * lda;
+		int64_t i = 0;
+
+		for (; i + WIDE <= n; i += WIDE, to += 4 * step) {
+			for (int64_t v = i; v < i + WIDE; v += 16) {
+				__builtin_prefetch(even + SOON_ROWS * lda + v);
+				__builtin_prefetch(even + (SOON_ROWS + 1) * lda + v);
+			}
+			store_groups(to, step, even + i, even + lda + i, k - at);
 		}
+		for (; i < n; i += COMPACT_MR, to += step) {
+			int64_t rows = n - i < COMPACT_MR ? n - i : COMPACT_MR;
+
+			_mm512_mask_storeu_epi32(to, (__mmask16)((1u << rows) - 1), avx512_paired(even + i, even + lda + i, rows, k - at));
+		}
+	}
 }
 
 TARGET void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, int64_t n, int64_t k)
@@ -138,8 +186,13 @@ TARGET void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, i
 			int64_t rows = (k - at + 1) / 2;
 			__m512i r[16];
 
-			for (int i = 0; i < 16; i++)
-				r[i] = avx512_rounded(b + (j + i) * ldb + at, j + i < n ? k - at : 0);
+			for (int i = 0; i < 16; i++) {
+				const float *x = b + (j + i) * ldb + at;
+
+				__builtin_prefetch(x + SOON_COLUMNS);
+				__builtin_prefetch(x + SOON_COLUMNS + 16);
+				r[i] = avx512_rounded(x, j + i < n ? k - at : 0);
+			}
 			avx512_transpose(r);
 			for (int i = 0; i < 16 && i < rows; i++)
 				_mm512_storeu_si512(dst + (at / 2 + i) * COMPACT_NR + j, r[i]);
@@ -147,11 +200,12 @@ TARGET void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, i
 }
 
 const struct compact_kernel compact_avx512 = {.mr = COMPACT_MR,
-                                              .panels = 12,
+                                              .panels = 24,
                                               .round = avx512_round,
                                               .row = avx512_row,
                                               .widen = compact_avx512_widen,
                                               .tile = avx512_tile,
+                                              .tile_into = avx512_tile_into,
                                               .across = avx512_across,
                                               .tile_across = avx512_tile_across,
                                               .weave = compact_avx512_weave,

@@ -17,6 +17,7 @@ enum {
 	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
 	SUMMED = 48,    /* rows of op(A) summed together */
 	ROW = KC * 4,   /* bytes of a chunk of a rounded row, at most */
+	SOON = 8,       /* rows by which an operand that is being rounded is prefetched */
 	HELD = 1 << 23  /* bytes of chunks of op(A) that are rounded for all tasks, about */
 };
 _Static_assert(MC % COMPACT_MR == 0 && MC % COMPACT_MR_AMX == 0, "a task is whole tiles");
@@ -57,6 +58,8 @@ void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, c
 	static const float zero[NR];
 
 	for (int64_t at = 0; at < k; at += 2, dst += NR) {
+		for (int64_t v = 0; v < 2 * NR; v += 16)
+			__builtin_prefetch(b + (at + SOON + v / NR) * ldb + v % NR);
 		q->weave(dst, b + at * ldb, at + 1 < k ? b + (at + 1) * ldb : zero, n);
 		memset(dst + n, 0, (size_t)(NR - n) * sizeof *dst);
 	}
@@ -208,12 +211,20 @@ static inline __attribute__((always_inline)) void prefetch_rows(const struct job
 			__builtin_prefetch(pre + r * ep->ldpre + v);
 }
 
+/* Whether the epilogue does more than add a bias. */
+static int is_rich(const struct job *s)
+{
+	return s->b->scale || (s->ep && (s->ep->aux || s->ep->pre || s->ep->act != GEMM_LINEAR));
+}
+
 /* Compute one panel's columns of rows [i0, i1), one chunk of K. */
 static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t panel, const char *rows, void *wide)
 {
 	int64_t pairs = compact_chunk_pairs(s->b, chunk), j = panel * NR, n = min64(NR, s->b->n - j), step = s->kernel->row(pairs);
 	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, across = s->g->ta == GEMM_T;
+	int into = s->kernel->tile_into && n == NR && !(last && is_rich(s));
 	const void *b = compact_panel_at(s->b, chunk, panel);
+	const float *bias = last && s->ep && s->ep->bias ? s->ep->bias + j : NULL;
 	float sum[COMPACT_MR * NR] __attribute__((aligned(64)));
 
 	if (s->b->type == COMPACT_INT8) {
@@ -224,6 +235,10 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 		int64_t m = min64(COMPACT_MR, i1 - i);
 
 		prefetch_rows(s, i, j, m, n, last);
+		if (into) {
+			s->kernel->tile_into(s->c + i * s->g->ldc + j, s->g->ldc, rows + (i - i0) * step, b, pairs, m, across, add, bias);
+			continue;
+		}
 		(across ? s->kernel->tile_across : s->kernel->tile)(sum, NR, rows + (i - i0) * step, b, pairs, m);
 		for (int64_t r = 0; r < m; r++)
 			if (n == NR)
@@ -270,7 +285,7 @@ static void beside_product(void *arg)
 
 static int has_epilogue(const struct job *s)
 {
-	return s->b->scale || (s->ep && (s->ep->bias || s->ep->aux || s->ep->pre || s->ep->act != GEMM_LINEAR));
+	return is_rich(s) || (s->ep && s->ep->bias);
 }
 
 /* Panels [p0, p1) of rows [i0, i1), one chunk of K. Whole tiles without an epilogue are computed in place; others in one of two memories, so that the
@@ -321,8 +336,13 @@ static void rows_round(const struct job *s, int64_t i0, int64_t i1, int64_t chun
 	if (s->g->ta == GEMM_T)
 		q->across(rows, s->a + chunk * KC * lda + i0, lda, i1 - i0, kc);
 	else
-		for (int64_t i = i0; i < i1; i++)
-			q->round(rows + (i - i0) * step, s->a + i * lda + chunk * KC, kc);
+		for (int64_t i = i0; i < i1; i++) {
+			const float *x = s->a + i * lda + chunk * KC;
+
+			for (int64_t k = 0; k < kc; k += 16)
+				__builtin_prefetch(x + SOON * lda + k);
+			q->round(rows + (i - i0) * step, x, kc);
+		}
 }
 
 /* sums[i] = the sum of row i of op(A) over one chunk [+ sums[i]], for rows [i0, i1); A is transposed. */

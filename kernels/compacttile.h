@@ -33,6 +33,9 @@ struct compact_kernel {
 	 * `tile_across`. */
 	void (*tile_add)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m, int add, void (*beside)(void *arg),
 	                 void *arg);
+	/* The product of `tile`, or of `tile_across` with `across`, finished in registers: c (m, COMPACT_NR) = product [+ c, with `add`] [+ bias],
+	 * added in that order; bias has COMPACT_NR numbers or is NULL. NULL: use `tile` and `tile_across`. */
+	void (*tile_into)(float *c, int64_t ldc, const void *a, const uint32_t *b, int64_t pairs, int64_t m, int across, int add, const float *bias);
 	/* `tile` for op(A) whose A is stored transposed: `across` rounds n rows of op(A), which are columns of `a` (k, lda), as `tile_across` reads
 	 * them. Groups of mr rows lie mr * row(pairs) bytes apart. */
 	void (*across)(void *dst, const float *a, int64_t lda, int64_t n, int64_t k);

@@ -151,6 +151,29 @@ static __attribute__((noinline)) struct emulated_512 emulated_permute16(struct e
 	return v;
 }
 
+/* VALIGND: 16 numbers from number `from` on of those of b, which those of a follow */
+static __attribute__((noinline)) struct emulated_512 emulated_align(struct emulated_512 a, struct emulated_512 b, int from)
+{
+	struct emulated_512 v;
+
+	for (int i = 0; i < 16; i++)
+		v.lane[i] = i + from < 16 ? b.lane[i + from] : a.lane[i + from - 16];
+	return v;
+}
+
+/* VADDPS, in the mode that the caller has set */
+static __attribute__((noinline)) struct emulated_512 emulated_add(struct emulated_512 a, struct emulated_512 b)
+{
+	float x[16], y[16];
+
+	memcpy(x, &a, sizeof x);
+	memcpy(y, &b, sizeof y);
+	for (int i = 0; i < 16; i++)
+		x[i] += y[i];
+	memcpy(&a, x, sizeof x);
+	return a;
+}
+
 /* VPUNPCK: within each 128 bits, numbers of `size` lanes of the low or the high half of a and of b by turns */
 static __attribute__((noinline)) struct emulated_512 emulated_unpack(struct emulated_512 a, struct emulated_512 b, int size, int high)
 {
@@ -189,8 +212,6 @@ static __attribute__((noinline)) struct emulated_512 emulated_dot(struct emulate
 #define __m512 struct emulated_512
 #define __m512i struct emulated_512
 #define __m512bh struct emulated_512
-#define __m256bh struct emulated_256
-#define __m256i struct emulated_256
 #define _mm512_loadu_ps emulated_loadu
 #define _mm512_loadu_si512 emulated_loadu
 #define _mm512_maskz_loadu_ps(mask, p) emulated_maskz_loadu(mask, p)
@@ -203,10 +224,11 @@ static __attribute__((noinline)) struct emulated_512 emulated_dot(struct emulate
 #define _mm512_cvtepi8_epi32 emulated_int8_to_int32
 #define _mm512_cvtepi32_ps emulated_int32_to_float
 #define _mm512_mask_blend_epi16 emulated_blend16
-#define _mm512_cvtneps_pbh emulated_round
 #define _mm512_dpbf16_ps emulated_dot
 #define _mm512_cvtne2ps_pbh emulated_round2
 #define _mm512_permutexvar_epi16 emulated_permute16
+#define _mm512_alignr_epi32 emulated_align
+#define _mm512_add_ps emulated_add
 #define _mm512_unpacklo_epi32(a, b) emulated_unpack(a, b, 1, 0)
 #define _mm512_unpackhi_epi32(a, b) emulated_unpack(a, b, 1, 1)
 #define _mm512_unpacklo_epi64(a, b) emulated_unpack(a, b, 2, 0)

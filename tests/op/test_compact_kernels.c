@@ -287,6 +287,29 @@ static void whole_test(struct pool *p, const struct compact_kernel *q, struct wh
 	mem_free(shared);
 }
 
+/* Compare the product with that of the portable kernel, all of C and its gaps. level: 0, no epilogue; 1, a bias; 2, a scale and an activation too. */
+static void alike_test(struct pool *p, const struct compact_kernel *q, struct whole *w, int level)
+{
+	int64_t n = w->g.n, bytes = w->g.m * w->g.ldc * 4;
+	float *bias = room(n * 4), *scale = room(n * 4);
+	void *own = room(pool_threads(p) * (int64_t)compact_own_bytes()), *shared = room((int64_t)compact_shared_bytes(&w->g, pool_threads(p)));
+
+	draw(bias, n, 10, 0);
+	draw(scale, n, 11, 0);
+	memcpy(w->want, w->c, (size_t)bytes);
+	w->b.scale = level == 2 ? scale : NULL;
+	w->ep = (struct gemm_epilogue_f32){.bias = bias, .act = level == 2 ? GEMM_RELU : GEMM_LINEAR};
+	compact_multiply(NULL, flavour_compact(), &w->g, &w->b, w->want, w->a, level ? &w->ep : NULL, own, shared);
+	compact_multiply(p, q, &w->g, &w->b, w->c, w->a, level ? &w->ep : NULL, own, shared);
+	if (memcmp(w->c, w->want, (size_t)bytes))
+		fail_msg("%dx%dx%d, type %d, ta %d, accumulate %d, epilogue %d, threads %d", (int)w->g.m, (int)n, (int)w->g.k, (int)w->b.type,
+		         (int)w->g.ta, w->g.accumulate, level, pool_threads(p));
+	mem_free(bias);
+	mem_free(scale);
+	mem_free(own);
+	mem_free(shared);
+}
+
 /* Whole products by AMX's tiles, emulated and by the CPU's own: whole and partial tiles, several tasks, panels and chunks of K, one thread and
  * three. */
 static void products_in_order(void **state)
@@ -303,6 +326,27 @@ static void products_in_order(void **state)
 				struct whole w = whole_new(shapes[i][0], shapes[i][1], shapes[i][2], type, way >> 1 & 1, way >> 2 & 1);
 
 				whole_test(way & 16 ? three : NULL, k[own], &w, way >> 3 & 1);
+				whole_free(&w);
+			}
+	pool_free(three);
+}
+
+/* Whole products by the kernels that have the bits of the portable ones: sums that end in C itself, alone, added to C or with a bias, and those with
+ * a scale and an activation. */
+static void products_alike(void **state)
+{
+	static const int64_t shapes[][3] = {{1, 1, 1}, {11, 31, 33}, {12, 32, 32}, {37, 100, 50}, {70, 64, 383}, {200, 33, 64}, {64, 97, 801}};
+	const struct compact_kernel *k[] = {&compact_emulated, &compact_avx512};
+	struct pool *three = pool_new(3, NULL);
+
+	(void)state;
+	for (int own = 0; own < (compact_isa() == COMPACT_PORTABLE ? 1 : 2); own++)
+		for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+			for (int way = 0; way < 48; way++) {
+				struct whole w = whole_new(shapes[i][0], shapes[i][1], shapes[i][2], way & 1 ? COMPACT_INT8 : COMPACT_BF16,
+				                           way >> 1 & 1, way >> 2 & 1);
+
+				alike_test(way & 8 ? three : NULL, k[own], &w, way / 16);
 				whole_free(&w);
 			}
 	pool_free(three);
@@ -349,9 +393,9 @@ static void tiles_are_emulated(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(weaves_alike),      cmocka_unit_test(widens_alike),
-	                                   cmocka_unit_test(tiles_alike),       cmocka_unit_test(columns_alike),
-	                                   cmocka_unit_test(products_in_order), cmocka_unit_test(tiles_are_emulated)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(weaves_alike),      cmocka_unit_test(widens_alike),   cmocka_unit_test(tiles_alike),
+	                                   cmocka_unit_test(columns_alike),     cmocka_unit_test(products_alike), cmocka_unit_test(products_in_order),
+	                                   cmocka_unit_test(tiles_are_emulated)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

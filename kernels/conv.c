@@ -283,7 +283,7 @@ static void conv_dx_run(const struct op_call *c)
 
 	patches_of(&p, c, &c->in[0], &c->out[0], &c->in[1]);
 	g.from = &p;
-	pool_run(c->pool, c->in[1].shape[1] * c->in[1].shape[2], turn_task, (void *)c);
+	pool_spread(c->pool, c->in[1].shape[1] * c->in[1].shape[2], turn_task, (void *)c);
 	REAL_NAME(gemm_run)(c->pool, &g, c->out[0].data, c->in[0].data, c->scratch, NULL, (char *)c->scratch + transposed_bytes(c));
 }
 

@@ -296,10 +296,10 @@ static void pack_part(const struct job *s, const struct block *r, int64_t chunk,
 			pack_b(s->g, s->b, j, chunk * KC, kc, dst + (j - r->j0) * kc);
 }
 
-/* The block of task `tile`. Tasks run down the columns of C first, so that a worker's next task finds its part of B in cache. */
+/* The block of task `tile`. Tasks run along the rows of C first, so that a worker's tasks have neighbouring rows. */
 static struct block job_block(const struct job *s, int64_t tile)
 {
-	int64_t i0 = tile % s->mt * s->mc, j0 = tile / s->mt * s->nc;
+	int64_t i0 = tile / s->nt * s->mc, j0 = tile % s->nt * s->nc;
 
 	return (struct block){i0, min64(i0 + s->mc, s->g->m), j0, min64(j0 + s->nc, s->g->n)};
 }
@@ -525,19 +525,19 @@ void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const re
 	assert(!ep || !ep->pre);
 	assert(!ep || !ep->start || (g->make && !g->accumulate && g->ta == GEMM_N));
 	if (by_library(g)) {
-		pool_run(p, s.mt, task_panel, &s);
+		pool_spread(p, s.mt, task_panel, &s);
 		return;
 	}
 	for (; s.chunk0 < chunk_count(g); s.chunk0 += s.wave) {
 		int64_t chunks = min64(s.wave, chunk_count(g) - s.chunk0);
 
 		if (s.packed && g->k)
-			pool_run(p, chunks * pack_parts(&s), task_pack, &s);
+			pool_spread(p, chunks * pack_parts(&s), task_pack, &s);
 		if (s.sums) {
-			pool_run(p, s.mt * s.nt * chunks, task_chunk, &s);
-			pool_run(p, g->m, task_combine, &s);
+			pool_spread(p, s.mt * s.nt * chunks, task_chunk, &s);
+			pool_spread(p, g->m, task_combine, &s);
 		} else {
-			pool_run(p, s.mt * s.nt, task_tile, &s);
+			pool_spread(p, s.mt * s.nt, task_tile, &s);
 		}
 	}
 }

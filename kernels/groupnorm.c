@@ -197,9 +197,9 @@ static void groupnorm_run(const struct op_call *c)
 	g.scale = vector(c, 1);
 	g.shift = vector(c, 2);
 	g.y = c->out[0].data;
-	pool_run(c->pool, g.samples * g.chunks, sum_task, &g);
-	pool_run(c->pool, g.samples, stats_task, &g);
-	pool_run(c->pool, g.samples * g.chunks, apply_task, &g);
+	pool_spread(c->pool, g.samples * g.chunks, sum_task, &g);
+	pool_spread(c->pool, g.samples, stats_task, &g);
+	pool_spread(c->pool, g.samples * g.chunks, apply_task, &g);
 }
 
 const struct kernel REAL_NAME(kernel_groupnorm) = {groupnorm_run, groups_scratch};
@@ -310,9 +310,9 @@ static void groupnorm_grad_run(const struct op_call *c)
 	g.scale = vector(c, 3);
 	g.shift = vector(c, 4);
 	g.y = c->out[0].data;
-	pool_run(c->pool, g.samples * g.chunks, grad_sum_task, &g);
-	pool_run(c->pool, g.samples, grad_stats_task, &g);
-	pool_run(c->pool, g.samples * g.chunks, grad_apply_task, &g);
+	pool_spread(c->pool, g.samples * g.chunks, grad_sum_task, &g);
+	pool_spread(c->pool, g.samples, grad_stats_task, &g);
+	pool_spread(c->pool, g.samples * g.chunks, grad_apply_task, &g);
 	if (c->nout > 1 && c->out[1].data)
 		sum_samples(&g, 1, c->out[1].data);
 	if (c->nout > 2 && c->out[2].data)

@@ -84,7 +84,7 @@ static void matmul_run(const struct op_call *c)
 
 	matmul_init(&k, c);
 	if (k.batch >= MANY)
-		pool_run(c->pool, k.batch, matmul_task, &k);
+		pool_spread(c->pool, k.batch, matmul_task, &k);
 	else
 		for (int64_t i = 0; i < k.batch; i++)
 			matmul_one(&k, i, c->pool, 0, c->scratch);

@@ -66,7 +66,7 @@ static void apply_chunk(void *arg, int64_t task, int worker)
 
 static void run_chunks(const struct op_call *c, void (*chunk)(void *arg, int64_t task, int worker))
 {
-	pool_run(c->pool, (c->out[0].shape[0] + CHUNK - 1) / CHUNK, chunk, (void *)(uintptr_t)c);
+	pool_spread(c->pool, (c->out[0].shape[0] + CHUNK - 1) / CHUNK, chunk, (void *)(uintptr_t)c);
 }
 
 static void momentum_run(const struct op_call *c)

@@ -42,7 +42,7 @@ static void nearest_task(void *arg, int64_t piece, int worker)
 
 static void nearest_run(const struct op_call *c)
 {
-	pool_run(c->pool, c->out[2].shape[0], nearest_task, (void *)(uintptr_t)c);
+	pool_spread(c->pool, c->out[2].shape[0], nearest_task, (void *)(uintptr_t)c);
 }
 
 const struct kernel REAL_NAME(kernel_nearest) = {nearest_run, NULL};

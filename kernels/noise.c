@@ -31,7 +31,7 @@ static void noise_task(void *arg, int64_t task, int worker)
 
 static void noise_run(const struct op_call *c)
 {
-	pool_run(c->pool, c->out[0].shape[0], noise_task, (void *)(uintptr_t)c);
+	pool_spread(c->pool, c->out[0].shape[0], noise_task, (void *)(uintptr_t)c);
 }
 
 const struct kernel REAL_NAME(kernel_noise) = {noise_run, NULL};

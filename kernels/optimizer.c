@@ -61,7 +61,7 @@ static void adamw_chunk(void *arg, int64_t task, int worker)
 static void adamw_run(const struct op_call *c)
 {
 	if (((const double *)c->in[0].data)[COEF_GO] != 0)
-		pool_run(c->pool, chunks(c->out[0].shape[0]), adamw_chunk, (void *)(uintptr_t)c);
+		pool_spread(c->pool, chunks(c->out[0].shape[0]), adamw_chunk, (void *)(uintptr_t)c);
 }
 
 static void schedule_free_chunk(void *arg, int64_t task, int worker)
@@ -99,7 +99,7 @@ static void schedule_free_chunk(void *arg, int64_t task, int worker)
 static void schedule_free_run(const struct op_call *c)
 {
 	if (((const double *)c->in[0].data)[COEF_GO] != 0)
-		pool_run(c->pool, chunks(c->out[0].shape[0]), schedule_free_chunk, (void *)(uintptr_t)c);
+		pool_spread(c->pool, chunks(c->out[0].shape[0]), schedule_free_chunk, (void *)(uintptr_t)c);
 }
 
 static void rates_run(const struct op_call *c)
@@ -161,7 +161,7 @@ static void sumsq_run(const struct op_call *c)
 	int64_t n = chunks(c->in[0].shape[0]);
 	double sum = 0;
 
-	pool_run(c->pool, n, sumsq_chunk, (void *)(uintptr_t)c);
+	pool_spread(c->pool, n, sumsq_chunk, (void *)(uintptr_t)c);
 	if (c->out[0].shape[0] > 1)
 		return;
 	for (int64_t i = 0; i < n; i++)

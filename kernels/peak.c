@@ -75,7 +75,7 @@ static double probe_run(struct pool *p, size_t each, int bf16, double work, void
 	for (int i = 0; q.mem && i < TRIES && spent < ENOUGH; i++) {
 		double t = clock_seconds();
 
-		pool_run(p, threads, fn, &q);
+		pool_spread(p, threads, fn, &q);
 		t = clock_seconds() - t;
 		spent += t;
 		if (work * threads / t > best)

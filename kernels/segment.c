@@ -46,7 +46,7 @@ static void segment_sum_task(void *arg, int64_t task, int worker)
 static void segment_sum_run(const struct op_call *c)
 {
 	count_rows(c);
-	pool_run(c->pool, (c->in[0].shape[1] + COLS - 1) / COLS, segment_sum_task, (void *)(uintptr_t)c);
+	pool_spread(c->pool, (c->in[0].shape[1] + COLS - 1) / COLS, segment_sum_task, (void *)(uintptr_t)c);
 }
 
 const struct kernel REAL_NAME(kernel_segment_sum) = {segment_sum_run, NULL};

@@ -117,7 +117,7 @@ static inline void walk_step(const struct walk *w, struct walk_pos *p)
 /* pool_run; serial if there are no more than WALK_GRAIN elements in all. */
 static inline void walk_run(const struct op_call *c, int64_t elements, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
-	pool_run(elements <= WALK_GRAIN ? NULL : c->pool, tasks, fn, arg);
+	pool_spread(elements <= WALK_GRAIN ? NULL : c->pool, tasks, fn, arg);
 }
 
 /* An elementwise kernel: fn is called for runs of n elements, with array a starting at p[a] and its elements step(e, a) apart. */

@@ -498,6 +498,6 @@ void REAL_NAME(winograd_run)(const struct op_call *c)
 	g.act = c->attr.conv.act - 1;
 	g.u = c->scratch;
 	g.own = g.u + g.points * g.point;
-	pool_run(c->pool, g.panels, weights_task, &g);
-	pool_run(c->pool, ceil_div(g.samples * g.down * g.across, g.block), task_of(g.shape), &g);
+	pool_spread(c->pool, g.panels, weights_task, &g);
+	pool_spread(c->pool, ceil_div(g.samples * g.down * g.across, g.block), task_of(g.shape), &g);
 }

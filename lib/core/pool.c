@@ -15,17 +15,23 @@
  * small product), then sleeps, so that an idle pool costs nothing. */
 enum { SPINS = 2000 };
 
+/* Tasks [next, end), taken from the front. */
+struct share {
+	_Alignas(64) _Atomic int64_t next;
+	int64_t end;
+};
+
 struct pool {
 	int threads;
 	pthread_t *tid;
 	pthread_mutex_t lock;
 	pthread_cond_t wake, done;
 	_Atomic uint64_t round; /* counts jobs; a change is the start signal */
-	_Atomic int64_t next;   /* next task */
-	_Atomic int active;     /* workers that have not finished this round */
-	int sleepers;           /* under lock */
+	struct share *share;    /* [threads]; the first `parts` hold the tasks */
+	int parts;
+	_Atomic int active; /* workers that have not finished this round */
+	int sleepers;       /* under lock */
 	int stop;
-	int64_t tasks;
 	void (*fn)(void *, int64_t, int);
 	void *arg;
 	const struct progress *progress;
@@ -41,12 +47,15 @@ static _Thread_local const struct pool *inside_pool;
 
 static void drain(struct pool *p, int id)
 {
-	int64_t t;
-
 	inside = id;
 	inside_pool = p;
-	while ((t = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->tasks)
-		p->fn(p->arg, t, id);
+	for (int i = 0; i < p->parts; i++) {
+		struct share *s = &p->share[(id + i) % p->parts];
+		int64_t t;
+
+		while ((t = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end)
+			p->fn(p->arg, t, id);
+	}
 	inside = -1;
 	inside_pool = NULL;
 }
@@ -110,6 +119,11 @@ struct pool *pool_new(int threads, struct err *e)
 	pthread_cond_init(&p->wake, NULL);
 	pthread_cond_init(&p->done, NULL);
 	p->tid = mem_zalloc((size_t)threads, sizeof *p->tid);
+	p->share = mem_try((size_t)threads, sizeof *p->share, "threads", e);
+	if (!p->share) {
+		pool_free(p);
+		return NULL;
+	}
 	while (p->threads < threads) {
 		struct worker *w = mem_alloc(sizeof *w);
 		int rc;
@@ -141,6 +155,7 @@ void pool_free(struct pool *p)
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
 	mem_free(p->tid);
+	mem_free(p->share);
 	mem_free(p);
 }
 
@@ -149,7 +164,8 @@ int pool_threads(const struct pool *p)
 	return p ? p->threads : 1;
 }
 
-void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg)
+/* Run the tasks in `parts` shares, one or as many as there are threads. */
+static void run_shares(struct pool *p, int parts, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg)
 {
 	if (tasks <= 0)
 		return;
@@ -162,8 +178,11 @@ void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task,
 	}
 	p->fn = fn;
 	p->arg = arg;
-	p->tasks = tasks;
-	atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+	p->parts = parts;
+	for (int i = 0; i < parts; i++) {
+		atomic_store_explicit(&p->share[i].next, tasks / parts * i + tasks % parts * i / parts, memory_order_relaxed);
+		p->share[i].end = tasks / parts * (i + 1) + tasks % parts * (i + 1) / parts;
+	}
 	start_round(p);
 	drain(p, 0);
 	for (int spin = 0; atomic_load_explicit(&p->active, memory_order_acquire) && spin < SPINS; spin++)
@@ -174,6 +193,16 @@ void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task,
 			pthread_cond_wait(&p->done, &p->lock);
 		pthread_mutex_unlock(&p->lock);
 	}
+}
+
+void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg)
+{
+	run_shares(p, 1, tasks, fn, arg);
+}
+
+void pool_spread(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg)
+{
+	run_shares(p, pool_threads(p), tasks, fn, arg);
 }
 
 void pool_set_progress(struct pool *p, const struct progress *progress)

@@ -21,6 +21,10 @@ int pool_threads(const struct pool *p);
  * worker 0. One caller at a time. */
 void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg);
 
+/* As pool_run, but in no order: each worker begins with its share of neighbouring tasks, which is the same for the same number of tasks, then
+ * helps the others. So loops over the same rows find in a core's cache what it wrote there in the loop before. */
+void pool_spread(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg);
+
 /* Report the progress of later passes on this pool to `progress`, which is borrowed; NULL: no reports. */
 void pool_set_progress(struct pool *p, const struct progress *progress);
 

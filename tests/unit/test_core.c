@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -162,14 +163,49 @@ static void pool_runs_each_task_once(void **state)
 	(void)state;
 	assert_non_null(p);
 	for (int round = 1; round <= 2000; round++) {
-		pool_run(p, 1 + round % 1000, hit, &t);
+		(round % 3 ? pool_run : pool_spread)(p, 1 + round % 1000, hit, &t);
 		for (int i = 0; i < 1000; i++)
 			assert_int_equal(atomic_exchange(&t.hits[i], 0), i < 1 + round % 1000);
 	}
 	assert_in_range(atomic_load(&t.worst), 0, 3);
 	pool_free(p);
 	pool_run(NULL, 3, hit, &t);
-	assert_int_equal(t.hits[2], 1);
+	pool_spread(NULL, 3, hit, &t);
+	assert_int_equal(t.hits[2], 2);
+}
+
+struct firsts {
+	_Atomic int begun;
+	_Atomic int64_t first[4];
+};
+
+/* A worker's first task lasts until all four workers have one. */
+static void hold_first(void *arg, int64_t task, int worker)
+{
+	struct firsts *f = arg;
+
+	if (f->first[worker] >= 0)
+		return;
+	f->first[worker] = task;
+	f->begun++;
+	while (f->begun < 4)
+		sched_yield();
+}
+
+static void pool_spreads_neighbouring_tasks(void **state)
+{
+	static const int64_t want[] = {0, 2, 5, 7};
+	struct pool *p = pool_new(4, NULL);
+
+	(void)state;
+	for (int round = 0; round < 20; round++) {
+		struct firsts f = {.first = {-1, -1, -1, -1}};
+
+		pool_spread(p, 10, hold_first, &f);
+		for (int w = 0; w < 4; w++)
+			assert_int_equal(f.first[w], want[w]);
+	}
+	pool_free(p);
 }
 
 struct nested {
@@ -472,6 +508,7 @@ int main(void)
 	    cmocka_unit_test(permutations),
 	    cmocka_unit_test(uniforms_cover),
 	    cmocka_unit_test(pool_runs_each_task_once),
+	    cmocka_unit_test(pool_spreads_neighbouring_tasks),
 	    cmocka_unit_test(pool_numbers_nested_workers),
 	    cmocka_unit_test(held_out_keys),
 	    cmocka_unit_test(sha256_vectors),

@@ -74,8 +74,7 @@ static void pack_transposed(const struct attention *k, uint32_t *panels, struct 
 /* Panels whose columns are those of x, which has n rows of d numbers. */
 static void pack(const struct attention *k, uint32_t *panels, struct head x, int64_t n)
 {
-	for (int64_t j = 0; j < k->d; j += NR)
-		compact_pack_rows(k->q, panel_at(panels, j, n), x.at + j, x.ld, min64(NR, k->d - j), n);
+	compact_pack_rows(k->q, panels, panel_at(panels, NR, n) - panels, x.at, x.ld, k->d, n);
 }
 
 /* Round m rows of n numbers for `tile`. */

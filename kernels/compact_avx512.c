@@ -126,21 +126,19 @@ static void avx512_tile_across(float *sum, int64_t ld, const void *a, const uint
 	avx512_tile_into(sum, ld, a, b, pairs, m, 1, 0, NULL);
 }
 
-TARGET void compact_avx512_weave(uint32_t *dst, const float *even, const float *odd, int64_t n)
+TARGET void compact_avx512_weave(uint32_t *dst, int64_t pitch, const float *even, const float *odd, int64_t n)
 {
-	if (n == COMPACT_NR) { /* the usual number, without masks */
-		_mm512_storeu_si512(dst, avx512_paired(even, odd, 16, 2));
-		_mm512_storeu_si512(dst + 16, avx512_paired(even + 16, odd + 16, 16, 2));
-		return;
-	}
-	for (int64_t j = 0; j < n; j += 16) {
-		int64_t lanes = n - j < 16 ? n - j : 16;
+	int64_t rows = odd ? 2 : 1, from = 0;
 
-		_mm512_mask_storeu_epi32(dst + j, (__mmask16)((1u << lanes) - 1), avx512_paired(even + j, odd + j, lanes, 2));
-	}
+	odd = odd ? odd : even;
+	for (; from + COMPACT_NR <= n; from += COMPACT_NR, dst += pitch)
+		for (int j = 0; j < COMPACT_NR; j += 16)
+			_mm512_storeu_si512(dst + j, avx512_paired(even + from + j, odd + from + j, 16, rows));
+	for (int j = 0; from < n && j < COMPACT_NR; j += 16)
+		_mm512_storeu_si512(dst + j, avx512_paired(even + from + j, odd + from + j, n - from > j ? n - from - j : 0, rows));
 }
 
-/* The processor does not foresee which memory is read next where rows are read in pieces, so the pieces that come SOON are prefetched. */
+/* Rows and columns by which an operand is prefetched: the processor does not foresee what is read next of rows that are read in pieces. */
 enum { SOON_ROWS = 8, SOON_COLUMNS = 96, WIDE = 4 * COMPACT_MR };
 
 /* Store the pairs of WIDE columns, which are three vectors, as four groups of COMPACT_MR, `step` bytes apart. */
@@ -200,7 +198,6 @@ TARGET void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, i
 }
 
 const struct compact_kernel compact_avx512 = {.mr = COMPACT_MR,
-                                              .panels = 24,
                                               .round = avx512_round,
                                               .row = avx512_row,
                                               .widen = compact_avx512_widen,

@@ -192,10 +192,11 @@ static void portable_across(void *dst, const float *a, int64_t lda, int64_t n, i
 		}
 }
 
-static void portable_weave(uint32_t *restrict dst, const float *restrict even, const float *restrict odd, int64_t n)
+static void portable_weave(uint32_t *restrict dst, int64_t pitch, const float *restrict even, const float *restrict odd, int64_t n)
 {
-	for (int64_t j = 0; j < n; j++)
-		dst[j] = rounded_bits(even[j]) >> 16 | rounded_bits(odd[j]);
+	for (int64_t from = 0; from < n; from += COMPACT_NR, dst += pitch)
+		for (int64_t j = 0; j < COMPACT_NR; j++)
+			dst[j] = from + j < n ? rounded_bits(even[from + j]) >> 16 | (odd ? rounded_bits(odd[from + j]) : 0) : 0;
 }
 
 static void portable_columns(uint32_t *restrict dst, const float *restrict b, int64_t ldb, int64_t n, int64_t k)

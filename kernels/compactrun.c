@@ -12,13 +12,15 @@
 enum {
 	NR = COMPACT_NR,
 	KC = GEMM_KC,
-	MC = 192,       /* rows of a task, at most: whole tiles of every kernel */
-	MC_LEAST = 96,  /* rows of a task that takes all panels, at least */
-	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
-	SUMMED = 48,    /* rows of op(A) summed together */
-	ROW = KC * 4,   /* bytes of a chunk of a rounded row, at most */
-	SOON = 8,       /* rows by which an operand that is being rounded is prefetched */
-	HELD = 1 << 23  /* bytes of chunks of op(A) that are rounded for all tasks, about */
+	MC = 192,         /* rows of a task, at most: whole tiles of every kernel */
+	MC_LEAST = 96,    /* rows of a task that takes all panels, at least */
+	TASKS_EACH = 4,   /* with fewer tasks per worker, tasks are made smaller */
+	SUMMED = 48,      /* rows of op(A) summed together */
+	ROW = KC * 4,     /* bytes of a chunk of a rounded row, at most */
+	CHUNKS = 4,       /* chunks of K that a task holds rounded at a time: with MC rows, about half of a second-level cache */
+	SOON = 8,         /* rows by which an operand that is being rounded is prefetched */
+	SOON_STORED = 16, /* rows by which the memory is prefetched that it is stored to */
+	HELD = 1 << 23    /* bytes of chunks of op(A) that are rounded for all tasks, about */
 };
 _Static_assert(MC % COMPACT_MR == 0 && MC % COMPACT_MR_AMX == 0, "a task is whole tiles");
 
@@ -53,15 +55,16 @@ void *compact_panel_at(const struct compact_panels *b, int64_t chunk, int64_t pa
 	return (char *)(uintptr_t)b->data + (size_t)(pair * 2 * NR) * (b->type == COMPACT_BF16 ? 2 : 1);
 }
 
-void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, const float *b, int64_t ldb, int64_t n, int64_t k)
+void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, int64_t pitch, const float *b, int64_t ldb, int64_t n, int64_t k)
 {
-	static const float zero[NR];
-
-	for (int64_t at = 0; at < k; at += 2, dst += NR) {
-		for (int64_t v = 0; v < 2 * NR; v += 16)
-			__builtin_prefetch(b + (at + SOON + v / NR) * ldb + v % NR);
-		q->weave(dst, b + at * ldb, at + 1 < k ? b + (at + 1) * ldb : zero, n);
-		memset(dst + n, 0, (size_t)(NR - n) * sizeof *dst);
+	for (int64_t at = 0; at < k; at += 2, dst += NR, b += 2 * ldb) {
+		for (int64_t j = 0; j < n; j += 16) {
+			__builtin_prefetch(b + SOON * ldb + j);
+			__builtin_prefetch(b + (SOON + 1) * ldb + j);
+			if (at + SOON_STORED < k)
+				__builtin_prefetch(dst + SOON_STORED / 2 * NR + j / NR * pitch + j % NR, 1);
+		}
+		q->weave(dst, pitch, b, at + 1 < k ? b + ldb : NULL, n);
 	}
 }
 
@@ -121,7 +124,7 @@ struct job {
 	const float *a;
 	const struct gemm_epilogue_f32 *ep;
 	int64_t mc, np; /* a task's rows and panels */
-	int64_t mt;     /* number of tasks along M */
+	int64_t mt, nt; /* number of tasks along M and along N */
 	char *own;      /* scratch of worker 0 */
 	char *rounded;  /* a wave of chunks of op(A), rounded for all tasks, [chunk][row]; NULL: each task rounds its own */
 	int64_t chunk0; /* first chunk of the wave */
@@ -130,7 +133,7 @@ struct job {
 };
 
 /* Bytes of a worker's scratch: a panel widened to bf16, then rounded rows of op(A). */
-enum { WIDE = COMPACT_PAIRS * NR * 4, OWN = WIDE + MC * ROW };
+enum { WIDE = COMPACT_PAIRS * NR * 4, OWN = WIDE + CHUNKS * MC * ROW };
 
 size_t compact_own_bytes(void)
 {
@@ -217,7 +220,7 @@ static int is_rich(const struct job *s)
 	return s->b->scale || (s->ep && (s->ep->aux || s->ep->pre || s->ep->act != GEMM_LINEAR));
 }
 
-/* Compute one panel's columns of rows [i0, i1), one chunk of K. */
+/* Compute one panel's columns of rows [i0, i1), one chunk of K. A tile that ends in C needs no prefetch: the processor goes on while it stores. */
 static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t panel, const char *rows, void *wide)
 {
 	int64_t pairs = compact_chunk_pairs(s->b, chunk), j = panel * NR, n = min64(NR, s->b->n - j), step = s->kernel->row(pairs);
@@ -234,11 +237,11 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 	for (int64_t i = i0; i < i1; i += COMPACT_MR) {
 		int64_t m = min64(COMPACT_MR, i1 - i);
 
-		prefetch_rows(s, i, j, m, n, last);
 		if (into) {
 			s->kernel->tile_into(s->c + i * s->g->ldc + j, s->g->ldc, rows + (i - i0) * step, b, pairs, m, across, add, bias);
 			continue;
 		}
+		prefetch_rows(s, i, j, m, n, last);
 		(across ? s->kernel->tile_across : s->kernel->tile)(sum, NR, rows + (i - i0) * step, b, pairs, m);
 		for (int64_t r = 0; r < m; r++)
 			if (n == NR)
@@ -382,27 +385,33 @@ static void task_round(void *arg, int64_t task, int worker)
 	rows_round(s, i0, min64(i0 + MC, s->g->m), chunk, rounded_rows(s, chunk, i0));
 }
 
+/* Tasks run along the rows of C first, so that neighbouring tasks have the same rows. Several chunks of a panel are computed in turn while its part
+ * of C is in cache. */
 static void task_tile(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
-	int64_t i0 = task % s->mt * s->mc, i1 = min64(i0 + s->mc, s->g->m), p0 = task / s->mt * s->np;
+	int64_t i0 = task / s->nt * s->mc, i1 = min64(i0 + s->mc, s->g->m), p0 = task % s->nt * s->np;
 	int64_t p1 = min64(p0 + s->np, compact_panel_count(s->b)), chunk = s->chunk0, end = min64(chunk + s->wave, chunk_count(s->b));
-	char *wide = s->own + (size_t)worker * OWN, *rows = wide + WIDE;
+	int64_t together = s->kernel->tile_add ? 1 : CHUNKS;
+	char *wide = s->own + (size_t)worker * OWN, *own = wide + WIDE, *rows[CHUNKS];
 
 	if (s->kernel->begin)
 		s->kernel->begin();
-	for (; chunk < end; chunk++) {
-		if (s->rounded)
-			rows = rounded_rows(s, chunk, i0);
-		else
-			rows_round(s, i0, i1, chunk, rows);
+	for (int64_t next; chunk < end; chunk = next) {
+		next = min64(chunk + together, end);
+		for (int64_t u = chunk; u < next; u++) {
+			rows[u - chunk] = s->rounded ? rounded_rows(s, u, i0) : own + (u - chunk) * MC * ROW;
+			if (!s->rounded)
+				rows_round(s, i0, i1, u, rows[u - chunk]);
+			if (!p0 && s->ep && s->ep->row_sums)
+				row_sums(s, i0, i1, u, s->ep->row_sums);
+		}
 		if (s->kernel->tile_add)
-			panels_add(s, i0, i1, chunk, p0, p1, rows, wide);
+			panels_add(s, i0, i1, chunk, p0, p1, rows[0], wide);
 		else
 			for (int64_t p = p0; p < p1; p++)
-				panel_run(s, i0, i1, chunk, p, rows, wide);
-		if (!p0 && s->ep && s->ep->row_sums)
-			row_sums(s, i0, i1, chunk, s->ep->row_sums);
+				for (int64_t u = chunk; u < next; u++)
+					panel_run(s, i0, i1, u, p, rows[u - chunk], wide);
 	}
 	if (s->kernel->end)
 		s->kernel->end();
@@ -410,16 +419,17 @@ static void task_tile(void *arg, int64_t task, int worker)
 		v_stream_end();
 }
 
-/* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. A transposed
- * A with few panels of B is cut along rows first, into half as many tasks: each task then takes all panels and rounds its rows of op(A) for itself,
- * which is faster than sharing rounded rows through memory. */
+/* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. If a task
+ * may take all panels, or A is transposed and B has few, it is cut along rows first, into half as many tasks: each task then takes all panels and
+ * rounds its rows of op(A) for itself, which is faster than sharing rounded rows through memory. */
 static void job_cut(struct job *s, int workers)
 {
 	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = compact_panel_count(s->b), mr = s->kernel->mr;
-	int whole = s->g->ta == GEMM_T && all <= s->kernel->panels / 2;
+	int64_t most = s->kernel->panels ? s->kernel->panels : all;
+	int whole = !s->kernel->panels || (s->g->ta == GEMM_T && all <= most / 2);
 
 	s->mc = min64(MC, round_up(s->g->m, mr));
-	s->np = min64(s->kernel->panels, all);
+	s->np = min64(most, all);
 	want = whole ? ceil_div(want, 2) : want;
 	while (whole && s->mc > MC_LEAST && ceil_div(s->g->m, s->mc) < want)
 		s->mc = round_up(s->mc / 2, mr);
@@ -436,27 +446,26 @@ static void job_cut(struct job *s, int workers)
 	if (workers > 1)
 		s->mc = cut_rows(s->g->m, s->mc, mr, ceil_div(all, s->np), workers);
 	s->mt = ceil_div(s->g->m, s->mc);
+	s->nt = ceil_div(all, s->np);
 }
 
 void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, const struct compact_panels *b, float *c,
                       const float *a, const struct gemm_epilogue_f32 *ep, void *own, void *shared)
 {
 	struct job s = {.g = g, .b = b, .kernel = kernel, .c = c, .a = a, .ep = ep, .own = own, .wave = chunk_count(b)};
-	int64_t nt;
 
 	assert(!g->make && !g->alpha && (!ep || (!ep->start && (!ep->row_sums || g->ta == GEMM_T))));
 	if (!g->m || !b->n)
 		return;
 	s.stream = ep && v_streams(ep->aux, g->m, g->n, ep->ldaux);
 	job_cut(&s, pool_threads(p));
-	nt = ceil_div(compact_panel_count(b), s.np);
-	if (compact_shared_bytes(g, pool_threads(p)) && nt > 1) {
+	if (compact_shared_bytes(g, pool_threads(p)) && s.nt > 1) {
 		s.rounded = shared;
 		s.wave = wave_chunks(g);
 	}
 	for (; s.chunk0 < chunk_count(b); s.chunk0 += s.wave) {
 		if (s.rounded)
-			pool_run(p, ceil_div(g->m, MC) * min64(s.wave, chunk_count(b) - s.chunk0), task_round, &s);
-		pool_run(p, s.mt * nt, task_tile, &s);
+			pool_spread(p, ceil_div(g->m, MC) * min64(s.wave, chunk_count(b) - s.chunk0), task_round, &s);
+		pool_spread(p, s.mt * s.nt, task_tile, &s);
 	}
 }

@@ -20,8 +20,9 @@ int64_t compact_chunk_pairs(const struct compact_panels *b, int64_t chunk);
 int64_t compact_panel_count(const struct compact_panels *b);
 void *compact_panel_at(const struct compact_panels *b, int64_t chunk, int64_t panel);
 
-/* Pack n <= COMPACT_NR columns of B, stored row by row with row stride ldb, into a panel of k numbers; the other columns are zero. */
-void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, const float *b, int64_t ldb, int64_t n, int64_t k);
+/* Pack n columns of B, stored row by row with row stride ldb, into panels of k numbers, `pitch` elements apart. Columns of the last panel from n on
+ * are zero. Many panels at a time would displace each other in the first-level cache. */
+void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, int64_t pitch, const float *b, int64_t ldb, int64_t n, int64_t k);
 
 /* C = act(op(A) op(B) [* scale] [+ C] + bias), as gemm_run_f32 with g's ta, m, lda, ldc and accumulate, and ep's bias, act, aux and row_sums. op(A)
  * is rounded to bf16. own: compact_own_bytes() of memory for each thread of the pool, aligned to 64. shared: memory that the threads

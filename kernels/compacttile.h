@@ -15,7 +15,7 @@ enum {
 
 struct compact_kernel {
 	int mr;     /* rows of a tile */
-	int panels; /* of a task, at most; each task rounds its rows of op(A), so few panels would be slow */
+	int panels; /* of a task, at most; 0: any number. Each task rounds its rows of op(A), so few panels would be slow. */
 	/* Called by a thread before and after it uses `tile`; NULL: nothing to do. */
 	void (*begin)(void);
 	void (*end)(void);
@@ -40,8 +40,9 @@ struct compact_kernel {
 	 * them. Groups of mr rows lie mr * row(pairs) bytes apart. */
 	void (*across)(void *dst, const float *a, int64_t lda, int64_t n, int64_t k);
 	void (*tile_across)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
-	/* Round n <= COMPACT_NR numbers of two rows of B, the first of which has the even k, to pairs of a panel. */
-	void (*weave)(uint32_t *dst, const float *even, const float *odd, int64_t n);
+	/* Round n numbers of two rows of B, the first of which has the even k, to a row of pairs of each panel; odd is NULL after the last of an
+	 * odd number of rows. The panels are `pitch` elements apart, and columns of the last one from n on are zero. */
+	void (*weave)(uint32_t *dst, int64_t pitch, const float *even, const float *odd, int64_t n);
 	/* Round n <= COMPACT_NR columns of B, each stored contiguously, ldb floats after the one before, to the columns of a panel. Writes whole rows of
 	 * pairs; the columns from n on are zero, and so is the last number of an odd k. */
 	void (*columns)(uint32_t *dst, const float *b, int64_t ldb, int64_t n, int64_t k);
@@ -56,7 +57,7 @@ int compact_amx_permitted(void);
 
 /* Parts of compact_avx512 that compact_amx uses too. */
 void compact_avx512_widen(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs);
-void compact_avx512_weave(uint32_t *dst, const float *even, const float *odd, int64_t n);
+void compact_avx512_weave(uint32_t *dst, int64_t pitch, const float *even, const float *odd, int64_t n);
 void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, int64_t n, int64_t k);
 #endif
 

@@ -5,14 +5,23 @@
 #include <string.h>
 
 #include "kernels/compactrun.h"
+#include "kernels/cut.h"
 
-enum { NR = COMPACT_NR, KC = GEMM_KC, DEEP = 32 /* divides KC */ };
+enum {
+	NR = COMPACT_NR,
+	KC = GEMM_KC,
+	GROUP = 4,     /* panels that a task packs of rows of B */
+	DEEP = KC / 8, /* rows that it packs, at least: fewer, and threads would store to neighbouring cache lines */
+	TASKS_EACH = 4 /* with fewer tasks per worker, tasks are made smaller */
+};
+_Static_assert(DEEP % 2 == 0 && KC % DEEP == 0 && (KC / DEEP & (KC / DEEP - 1)) == 0, "halving KC ends at DEEP");
 
 struct packing {
 	const struct gemm *g;
 	const struct compact_panels *panels;
 	const struct compact_kernel *kernel;
 	const float *b;
+	int64_t deep, groups; /* with op(B) = B: rows of a task, and tasks that have the same rows */
 };
 
 static struct compact_panels panels_of(const struct gemm *g, const void *data)
@@ -25,21 +34,26 @@ static size_t packed_bytes(const struct gemm *g)
 	return (size_t)((g->n + NR - 1) / NR * NR * ((g->k + 1) / 2)) * sizeof(uint32_t);
 }
 
-/* op(B) = B: a task packs DEEP rows, all panels, because reading along the rows is what the hardware prefetches. */
+/* op(B) = B: a task packs `deep` rows of GROUP panels. */
 static void task_pack_rows(void *arg, int64_t task, int worker)
 {
 	const struct packing *s = arg;
-	int64_t from = task * DEEP, chunk = from / KC, end = compact_chunk_len(s->panels, chunk), ldb = s->g->ldb;
+	int64_t from = task / s->groups * s->deep, chunk = from / KC, at = from % KC, panel = task % s->groups * GROUP, j = panel * NR;
+	int64_t pitch = compact_chunk_pairs(s->panels, chunk) * NR, ldb = s->g->ldb;
+	uint32_t *dst = (uint32_t *)compact_panel_at(s->panels, chunk, panel) + at / 2 * NR;
 
 	(void)worker;
-	for (int64_t k = from % KC; k < end && k < from % KC + DEEP; k += 2)
-		for (int64_t panel = 0; panel < compact_panel_count(s->panels); panel++) {
-			uint32_t *dst = (uint32_t *)compact_panel_at(s->panels, chunk, panel) + k / 2 * NR;
-			int64_t j = panel * NR;
+	compact_pack_rows(s->kernel, dst, pitch, s->b + from * ldb + j, ldb, min64(GROUP * NR, s->g->n - j),
+	                  min64(s->deep, compact_chunk_len(s->panels, chunk) - at));
+}
 
-			compact_pack_rows(s->kernel, dst, s->b + (chunk * KC + k) * ldb + j, ldb, s->g->n - j < NR ? s->g->n - j : NR,
-			                  end - k < 2 ? 1 : 2);
-		}
+static void pack_rows(struct packing *s, struct pool *p)
+{
+	s->groups = ceil_div(compact_panel_count(s->panels), GROUP);
+	s->deep = KC;
+	while (s->deep > DEEP && ceil_div(s->g->k, s->deep) * s->groups < TASKS_EACH * pool_threads(p))
+		s->deep /= 2;
+	pool_spread(p, ceil_div(s->g->k, s->deep) * s->groups, task_pack_rows, s);
 }
 
 /* op(B) is the transpose of B: a task packs a panel of a chunk. */
@@ -49,7 +63,7 @@ static void task_pack_columns(void *arg, int64_t task, int worker)
 	int64_t panels = compact_panel_count(s->panels), chunk = task / panels, j = task % panels * NR, ldb = s->g->ldb;
 
 	(void)worker;
-	s->kernel->columns(compact_panel_at(s->panels, chunk, task % panels), s->b + j * ldb + chunk * KC, ldb, s->g->n - j < NR ? s->g->n - j : NR,
+	s->kernel->columns(compact_panel_at(s->panels, chunk, task % panels), s->b + j * ldb + chunk * KC, ldb, min64(NR, s->g->n - j),
 	                   compact_chunk_len(s->panels, chunk));
 }
 
@@ -63,13 +77,13 @@ void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, f
                    const struct gemm_epilogue_f32 *ep, void *scratch)
 {
 	struct compact_panels panels = panels_of(g, scratch);
-	struct packing s = {g, &panels, compact_kernel_of(isa), b};
+	struct packing s = {.g = g, .panels = &panels, .kernel = compact_kernel_of(isa), .b = b};
 	char *own = (char *)scratch + packed_bytes(g);
 
 	assert(g->tb != GEMM_PACKED && !g->own);
 	if (g->tb == GEMM_T)
-		pool_run(p, compact_panel_count(&panels) * ((g->k + KC - 1) / KC), task_pack_columns, &s);
+		pool_spread(p, compact_panel_count(&panels) * ceil_div(g->k, KC), task_pack_columns, &s);
 	else
-		pool_run(p, (g->k + DEEP - 1) / DEEP, task_pack_rows, &s);
+		pack_rows(&s, p);
 	compact_multiply(p, s.kernel, g, &panels, c, a, ep, own, own + (size_t)pool_threads(p) * compact_own_bytes());
 }

@@ -64,23 +64,28 @@ static void draw(float *x, int64_t n, uint64_t seed, int hard)
 			x[i] *= 0x1p-20f;
 }
 
+/* Rows of one panel to three, with gaps between the panels, of two rows of B and of a single one. */
 static void weaves_alike(void **state)
 {
+	enum { COLUMNS = 3 * NR, PITCH = NR + 5 };
 	const struct compact_kernel *k[4];
-	float even[NR], odd[NR];
-	uint32_t want[NR], got[NR];
+	float even[COLUMNS], odd[COLUMNS];
+	uint32_t want[3 * PITCH], got[3 * PITCH];
 
 	(void)state;
-	draw(even, NR, 1, 1);
-	draw(odd, NR, 2, 1);
+	draw(even, COLUMNS, 1, 1);
+	draw(odd, COLUMNS, 2, 1);
 	for (int i = 0, count = others(k); i < count; i++)
-		for (int n = 1; n <= NR; n++) {
-			memset(want, 0xee, sizeof want);
-			memset(got, 0xee, sizeof got);
-			flavour_compact()->weave(want, even, odd, n);
-			k[i]->weave(got, even, odd, n);
-			assert_memory_equal(got, want, sizeof want);
-		}
+		for (int n = 1; n <= COLUMNS; n++)
+			for (int single = 0; single < 2; single++) {
+				memset(want, 0xee, sizeof want);
+				memset(got, 0xee, sizeof got);
+				flavour_compact()->weave(want, PITCH, even, single ? NULL : odd, n);
+				k[i]->weave(got, PITCH, even, single ? NULL : odd, n);
+				assert_memory_equal(got, want, sizeof want);
+				for (int j = n; j < (n + NR - 1) / NR * NR; j++)
+					assert_int_equal(got[j / NR * PITCH + j % NR], 0);
+			}
 }
 
 static void widens_alike(void **state)
@@ -171,7 +176,7 @@ static void tiles_alike(void **state)
 	draw(even, PAIRS * NR, 4, 0);
 	draw(odd, PAIRS * NR, 5, 0);
 	for (int p = 0; p < PAIRS; p++)
-		flavour_compact()->weave(panel + p * NR, even + p * NR, odd + p * NR, NR);
+		flavour_compact()->weave(panel + p * NR, NR, even + p * NR, odd + p * NR, NR);
 	for (int i = 0, count = others(k); i < count; i++)
 		for (int across = 0; across < 2; across++)
 			for (int m = 1; m <= MR; m++)
@@ -221,7 +226,7 @@ static void draw_panels(struct whole *w)
 			int8_t *to = compact_panel_at(&w->b, chunk, p);
 
 			if (w->b.type == COMPACT_BF16)
-				compact_pack_rows(q, (uint32_t *)(void *)to, from, n, cols, len);
+				compact_pack_rows(q, (uint32_t *)(void *)to, 0, from, n, cols, len);
 			for (int64_t i = 0; w->b.type == COMPACT_INT8 && i < len * cols; i++)
 				to[i / cols * NR + i % cols] = (int8_t)from[i / cols * n + i % cols];
 		}
@@ -374,7 +379,7 @@ static void tiles_are_emulated(void **state)
 		for (int i = 0; !turn && i < 2 * PAIRS * NR; i++)
 			y[i] *= 0x1p-63f;
 		for (int p = 0; p < PAIRS; p++)
-			flavour_compact()->weave(panel + p * NR, y + 2 * p * NR, y + (2 * p + 1) * NR, NR);
+			flavour_compact()->weave(panel + p * NR, NR, y + 2 * p * NR, y + (2 * p + 1) * NR, NR);
 		multiply(&compact_amx_emulated, 0, x, MR, K, panel, want);
 		multiply(&compact_amx, 0, x, MR, K, panel, got);
 		for (int i = 0; i < MR * NR; i++) {

@@ -195,15 +195,15 @@ static inline __attribute__((always_inline)) void row_finish(const struct job *s
 			c[v] = z[v];
 }
 
-/* Prefetch what row_finish reads and writes of m rows: C, and with `last` the matrices of the epilogue. Always inlined, because GCC leaves out calls
+/* Prefetch what is read and written of m rows: C if `sums`, and with `last` the matrices of the epilogue. Always inlined, because GCC leaves out calls
  * of a function that does nothing but prefetch. */
-static inline __attribute__((always_inline)) void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n, int last)
+static inline __attribute__((always_inline)) void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n, int last, int sums)
 {
 	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;
 	float *aux = ep && ep->aux ? ep->aux + i * ep->ldaux + j : NULL;
 	const float *pre = ep && ep->pre ? ep->pre + i * ep->ldpre + j : NULL;
 
-	for (int64_t r = 0; r < m; r++)
+	for (int64_t r = 0; sums && r < m; r++)
 		for (int64_t v = 0; v < n; v += 16)
 			__builtin_prefetch(s->c + (i + r) * s->g->ldc + j + v, 1);
 	for (int64_t r = 0; aux && !s->stream && r < m; r++)
@@ -214,10 +214,48 @@ static inline __attribute__((always_inline)) void prefetch_rows(const struct job
 			__builtin_prefetch(pre + r * ep->ldpre + v);
 }
 
-/* Whether the epilogue does more than add a bias. */
-static int is_rich(const struct job *s)
+/* What follows the bias, of m rows of a panel: from z, row stride ldz, which may be C itself, to C. */
+static void rows_activate(const struct job *s, int64_t i, int64_t j, int64_t m, const float *z, int64_t ldz)
 {
-	return s->b->scale || (s->ep && (s->ep->aux || s->ep->pre || s->ep->act != GEMM_LINEAR));
+	const struct gemm_epilogue_f32 *ep = s->ep;
+	float *c = s->c + i * s->g->ldc + j, y[NR];
+	int64_t ldc = s->g->ldc;
+
+	for (int64_t r = 0; ep->aux && r < m; r++) {
+		float *aux = ep->aux + (i + r) * ep->ldaux + j;
+
+		if (s->stream)
+			for (int64_t v = 0; v < NR; v += VLEN)
+				v_stream(aux + v, v_load(z + r * ldz + v));
+		else
+			memcpy(aux, z + r * ldz, NR * sizeof *aux);
+	}
+#define EACH_ROW(value) \
+	for (int64_t r = 0; r < m; r++, z += ldz, c += ldc) { \
+		for (int64_t v = 0; v < NR; v++) \
+			y[v] = value; \
+		memcpy(c, y, sizeof y); \
+	}
+	if (ep->pre) {
+		const float *pre = ep->pre + i * ep->ldpre + j;
+
+		EACH_ROW(z[v] * real_gelu_slope(pre[r * ep->ldpre + v]))
+	} else if (ep->act == GEMM_GELU) {
+		EACH_ROW(real_gelu(z[v]))
+	} else if (ep->act == GEMM_SILU) {
+		EACH_ROW(real_silu(z[v]))
+	} else if (ep->act == GEMM_RELU) {
+		EACH_ROW(z[v] < 0 ? 0 : z[v])
+	} else {
+		EACH_ROW(z[v])
+	}
+#undef EACH_ROW
+}
+
+/* Whether something follows the bias. */
+static int activates(const struct job *s)
+{
+	return s->ep && (s->ep->aux || s->ep->pre || s->ep->act != GEMM_LINEAR);
 }
 
 /* Compute one panel's columns of rows [i0, i1), one chunk of K. A tile that ends in C needs no prefetch: the processor goes on while it stores. */
@@ -225,7 +263,7 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 {
 	int64_t pairs = compact_chunk_pairs(s->b, chunk), j = panel * NR, n = min64(NR, s->b->n - j), step = s->kernel->row(pairs);
 	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, across = s->g->ta == GEMM_T;
-	int into = s->kernel->tile_into && n == NR && !(last && is_rich(s));
+	int into = s->kernel->tile_into && n == NR && !(last && s->b->scale), active = last && activates(s), direct = into && (add || !active);
 	const void *b = compact_panel_at(s->b, chunk, panel);
 	const float *bias = last && s->ep && s->ep->bias ? s->ep->bias + j : NULL;
 	float sum[COMPACT_MR * NR] __attribute__((aligned(64)));
@@ -237,11 +275,16 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 	for (int64_t i = i0; i < i1; i += COMPACT_MR) {
 		int64_t m = min64(COMPACT_MR, i1 - i);
 
+		prefetch_rows(s, i, j, m, n, last, !direct);
 		if (into) {
-			s->kernel->tile_into(s->c + i * s->g->ldc + j, s->g->ldc, rows + (i - i0) * step, b, pairs, m, across, add, bias);
+			float *to = direct ? s->c + i * s->g->ldc + j : sum;
+			int64_t ld = direct ? s->g->ldc : NR;
+
+			s->kernel->tile_into(to, ld, rows + (i - i0) * step, b, pairs, m, across, add, bias);
+			if (active)
+				rows_activate(s, i, j, m, to, ld);
 			continue;
 		}
-		prefetch_rows(s, i, j, m, n, last);
 		(across ? s->kernel->tile_across : s->kernel->tile)(sum, NR, rows + (i - i0) * step, b, pairs, m);
 		for (int64_t r = 0; r < m; r++)
 			if (n == NR)
@@ -282,13 +325,13 @@ static void beside_product(void *arg)
 	int64_t rows = min64(u->each, t->m - t->done);
 
 	finish_rows(u, u->each);
-	prefetch_rows(u->s, t->i + t->done, t->j, rows, t->n, u->last);
+	prefetch_rows(u->s, t->i + t->done, t->j, rows, t->n, u->last, 1);
 	t->done += rows;
 }
 
 static int has_epilogue(const struct job *s)
 {
-	return is_rich(s) || (s->ep && s->ep->bias);
+	return s->b->scale || activates(s) || (s->ep && s->ep->bias);
 }
 
 /* Panels [p0, p1) of rows [i0, i1), one chunk of K. Whole tiles without an epilogue are computed in place; others in one of two memories, so that the

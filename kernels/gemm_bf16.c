@@ -10,9 +10,10 @@
 enum {
 	NR = COMPACT_NR,
 	KC = GEMM_KC,
-	GROUP = 4,     /* panels that a task packs of rows of B */
-	DEEP = KC / 8, /* rows that it packs, at least: fewer, and threads would store to neighbouring cache lines */
-	TASKS_EACH = 4 /* with fewer tasks per worker, tasks are made smaller */
+	GROUP = 4,      /* panels that a task packs of rows of B */
+	DEEP = KC / 8,  /* rows that it packs, at least: fewer, and threads would store to neighbouring cache lines */
+	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
+	FEW = 48        /* with as few rows of op(A), a task packs a chunk of GROUP panels for itself and multiplies at once */
 };
 _Static_assert(DEEP % 2 == 0 && KC % DEEP == 0 && (KC / DEEP & (KC / DEEP - 1)) == 0, "halving KC ends at DEEP");
 
@@ -67,10 +68,62 @@ static void task_pack_columns(void *arg, int64_t task, int worker)
 	                   compact_chunk_len(s->panels, chunk));
 }
 
+/* ---- few rows ---- */
+
+struct few {
+	const struct packing *s;
+	float *c;
+	const float *a;
+	const struct gemm_epilogue_f32 *ep;
+	char *own; /* own_bytes() of each worker */
+};
+
+static size_t own_bytes(void)
+{
+	return compact_own_bytes() + GROUP * NR * (KC / 2) * sizeof(uint32_t);
+}
+
+/* The epilogue for columns from j on. */
+static struct gemm_epilogue_f32 shifted(const struct gemm_epilogue_f32 *ep, int64_t j)
+{
+	struct gemm_epilogue_f32 to = *ep;
+
+	to.bias = ep->bias ? ep->bias + j : NULL;
+	to.aux = ep->aux ? ep->aux + j : NULL;
+	to.pre = ep->pre ? ep->pre + j : NULL;
+	return to;
+}
+
+static void task_few(void *arg, int64_t task, int worker)
+{
+	const struct few *f = arg;
+	const struct packing *s = f->s;
+	char *own = f->own + (size_t)worker * own_bytes();
+	int64_t j = task * GROUP * NR, n = min64(GROUP * NR, s->g->n - j), ldb = s->g->ldb, chunks = s->g->k ? ceil_div(s->g->k, KC) : 1;
+	struct gemm_epilogue_f32 ep = f->ep ? shifted(f->ep, j) : (struct gemm_epilogue_f32){0};
+	struct compact_panels panels = {.type = COMPACT_BF16, .n = n, .data = own + compact_own_bytes()};
+	struct gemm g = *s->g;
+
+	g.n = n;
+	for (int64_t chunk = 0; chunk < chunks; chunk++) {
+		int64_t k0 = chunk * KC, kc = compact_chunk_len(s->panels, chunk);
+
+		g.k = panels.k = kc;
+		g.accumulate = s->g->accumulate || chunk;
+		if (g.tb == GEMM_N)
+			compact_pack_rows(s->kernel, compact_panel_at(&panels, 0, 0), (kc + 1) / 2 * NR, s->b + k0 * ldb + j, ldb, n, kc);
+		for (int64_t p = 0; g.tb == GEMM_T && p < ceil_div(n, NR); p++)
+			s->kernel->columns(compact_panel_at(&panels, 0, p), s->b + (j + p * NR) * ldb + k0, ldb, min64(NR, n - p * NR), kc);
+		compact_multiply(NULL, s->kernel, &g, &panels, f->c + j, f->a + k0, chunk == chunks - 1 ? &ep : NULL, own, NULL);
+	}
+}
+
+/* ---- */
+
 /* The panels come first and keep the threads' memory aligned to 64, because a panel's row of pairs is 128 bytes. */
 size_t gemm_bf16_scratch(const struct gemm *g, int workers)
 {
-	return packed_bytes(g) + (size_t)workers * compact_own_bytes() + compact_shared_bytes(g, workers);
+	return packed_bytes(g) + (size_t)workers * own_bytes() + compact_shared_bytes(g, workers);
 }
 
 void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, float *c, const float *a, const float *b,
@@ -81,9 +134,15 @@ void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, f
 	char *own = (char *)scratch + packed_bytes(g);
 
 	assert(g->tb != GEMM_PACKED && !g->own);
+	if (g->ta == GEMM_N && g->m <= FEW) {
+		struct few f = {&s, c, a, ep, own};
+
+		pool_spread(p, ceil_div(g->n, GROUP * NR), task_few, &f);
+		return;
+	}
 	if (g->tb == GEMM_T)
 		pool_spread(p, compact_panel_count(&panels) * ceil_div(g->k, KC), task_pack_columns, &s);
 	else
 		pack_rows(&s, p);
-	compact_multiply(p, s.kernel, g, &panels, c, a, ep, own, own + (size_t)pool_threads(p) * compact_own_bytes());
+	compact_multiply(p, s.kernel, g, &panels, c, a, ep, own, own + (size_t)pool_threads(p) * own_bytes());
 }

@@ -13,6 +13,7 @@
 
 enum {
 	NR = COMPACT_NR,
+	SOON = 8,         /* rows of a head by which one is prefetched, because they are far apart */
 	QUERIES = 512,    /* most queries of an item of the forward pass; each item packs its head's keys and values */
 	SCORES = 1 << 17, /* most scores whose gradient the backward pass holds at a time, about */
 	FEWEST = 64,      /* queries of such a part, at least */
@@ -77,11 +78,20 @@ static void pack(const struct attention *k, uint32_t *panels, struct head x, int
 	compact_pack_rows(k->q, panels, panel_at(panels, NR, n) - panels, x.at, x.ld, k->d, n);
 }
 
+/* Prefetch the row of n numbers that is read some rows after row i. */
+static inline void soon(struct head x, int64_t i, int64_t n)
+{
+	for (int64_t j = 0; j < n; j += 16)
+		__builtin_prefetch(x.at + (i + SOON) * x.ld + j);
+}
+
 /* Round m rows of n numbers for `tile`. */
 static void round_rows(const struct compact_kernel *q, char *rows, struct head x, int64_t m, int64_t n)
 {
-	for (int64_t i = 0; i < m; i++)
+	for (int64_t i = 0; i < m; i++) {
+		soon(x, i, n);
 		q->round(rows + i * q->row((n + 1) / 2), x.at + i * x.ld, n);
+	}
 }
 
 /* sum (m, n) = m <= mr rows times panels of n columns, each k numbers. */
@@ -330,6 +340,8 @@ static void backward_part(const struct attention *k, const struct backward_room 
 	pack(k, r->queries_across, query, n);
 	pack(k, r->douts_across, dy, n);
 	for (int64_t i = 0; i < n; i++) {
+		soon(dy, i, k->d);
+		soon(o, i, k->d);
 		r->lse[i] = lse[i * l->stride[2]];
 		r->delta[i] = lanes_dot(dy.at + i * dy.ld, o.at + i * o.ld, k->d);
 	}

@@ -195,8 +195,8 @@ static inline __attribute__((always_inline)) void row_finish(const struct job *s
 			c[v] = z[v];
 }
 
-/* Prefetch what is read and written of m rows: C if `sums`, and with `last` the matrices of the epilogue. Always inlined, because GCC leaves out calls
- * of a function that does nothing but prefetch. */
+/* Prefetch what is read and written of m rows: C if `sums`, and with `last` the matrices of the epilogue. Always inlined, because GCC leaves out
+ * calls of a function that does nothing but prefetch. */
 static inline __attribute__((always_inline)) void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n, int last, int sums)
 {
 	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;

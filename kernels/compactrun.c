@@ -125,6 +125,7 @@ struct job {
 	const struct gemm_epilogue_f32 *ep;
 	int64_t mc, np; /* a task's rows and panels */
 	int64_t mt, nt; /* number of tasks along M and along N */
+	int64_t workers;
 	char *own;      /* scratch of worker 0 */
 	char *rounded;  /* a wave of chunks of op(A), rounded for all tasks, [chunk][row]; NULL: each task rounds its own */
 	int64_t chunk0; /* first chunk of the wave */
@@ -428,12 +429,12 @@ static void task_round(void *arg, int64_t task, int worker)
 	rows_round(s, i0, min64(i0 + MC, s->g->m), chunk, rounded_rows(s, chunk, i0));
 }
 
-/* Tasks run along the rows of C first, so that neighbouring tasks have the same rows. Several chunks of a panel are computed in turn while its part
- * of C is in cache. */
+/* Several chunks of a panel are computed in turn while its part of C is in cache. */
 static void task_tile(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
-	int64_t i0 = task / s->nt * s->mc, i1 = min64(i0 + s->mc, s->g->m), p0 = task % s->nt * s->np;
+	struct cut part = cut_part(task, s->mt, s->nt, s->workers);
+	int64_t i0 = part.row * s->mc, i1 = min64(i0 + s->mc, s->g->m), p0 = part.column * s->np;
 	int64_t p1 = min64(p0 + s->np, compact_panel_count(s->b)), chunk = s->chunk0, end = min64(chunk + s->wave, chunk_count(s->b));
 	int64_t together = s->kernel->tile_add ? 1 : CHUNKS;
 	char *wide = s->own + (size_t)worker * OWN, *own = wide + WIDE, *rows[CHUNKS];
@@ -495,7 +496,7 @@ static void job_cut(struct job *s, int workers)
 void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, const struct compact_panels *b, float *c,
                       const float *a, const struct gemm_epilogue_f32 *ep, void *own, void *shared)
 {
-	struct job s = {.g = g, .b = b, .kernel = kernel, .c = c, .a = a, .ep = ep, .own = own, .wave = chunk_count(b)};
+	struct job s = {.g = g, .b = b, .kernel = kernel, .c = c, .a = a, .ep = ep, .own = own, .workers = pool_threads(p), .wave = chunk_count(b)};
 
 	assert(!g->make && !g->alpha && (!ep || (!ep->start && (!ep->row_sums || g->ta == GEMM_T))));
 	if (!g->m || !b->n)

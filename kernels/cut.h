@@ -37,4 +37,24 @@ static inline int64_t cut_rows(int64_t m, int64_t most, int64_t step, int64_t ac
 	return best;
 }
 
+/* A part of a matrix that is divided into mt rows of nt parts. */
+struct cut {
+	int64_t row, column;
+};
+
+/* Part `task`. Each worker's share of pool_spread has neighbouring rows of parts, and goes down one column of them after the other, so that the
+ * operand which the column's parts have in common stays in its cache. */
+static inline struct cut cut_part(int64_t task, int64_t mt, int64_t nt, int64_t workers)
+{
+	int64_t shares = min64(workers, mt), first = 0, end = mt / shares, of;
+
+	for (int64_t i = 1; task >= end * nt; i++) {
+		first = end;
+		end = mt * (i + 1) / shares;
+	}
+	of = end - first;
+	task -= first * nt;
+	return (struct cut){first + task % of, task / of};
+}
+
 #endif

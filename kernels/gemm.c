@@ -47,8 +47,9 @@ struct job {
 	const real *a, *b;
 	real *c;
 	const struct epilogue *ep;
-	int64_t mc, nc;     /* size of a task's part of C: multiples of MR and NR */
-	int64_t mt, nt;     /* number of parts along M and N */
+	int64_t mc, nc; /* size of a task's part of C: multiples of MR and NR */
+	int64_t mt, nt; /* number of parts along M and N */
+	int64_t workers;
 	int64_t npad;       /* N rounded up to NR */
 	int in_place;       /* a weight gradient reads its chunks in place */
 	const real *panels; /* op(B) of this wave as [chunk][panel][k][NR], or NULL */
@@ -296,10 +297,11 @@ static void pack_part(const struct job *s, const struct block *r, int64_t chunk,
 			pack_b(s->g, s->b, j, chunk * KC, kc, dst + (j - r->j0) * kc);
 }
 
-/* The block of task `tile`. Tasks run along the rows of C first, so that a worker's tasks have neighbouring rows. */
+/* The block of task `tile`. */
 static struct block job_block(const struct job *s, int64_t tile)
 {
-	int64_t i0 = tile / s->nt * s->mc, j0 = tile % s->nt * s->nc;
+	struct cut part = cut_part(tile, s->mt, s->nt, s->workers);
+	int64_t i0 = part.row * s->mc, j0 = part.column * s->nc;
 
 	return (struct block){i0, min64(i0 + s->mc, s->g->m), j0, min64(j0 + s->nc, s->g->n)};
 }
@@ -471,7 +473,8 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 	int64_t shared = 0;
 	real *common;
 
-	*s = (struct job){.g = g, .npad = round_up(g->n, NR), .in_place = reads_in_place(g), .own = scratch, .wave = chunk_count(g)};
+	*s = (struct job){
+	    .g = g, .npad = round_up(g->n, NR), .in_place = reads_in_place(g), .workers = workers, .own = scratch, .wave = chunk_count(g)};
 	if (by_library(g)) {
 		s->mc = GEMM_PANEL;
 		s->nc = s->npad + NR;

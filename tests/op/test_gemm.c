@@ -399,6 +399,28 @@ static void rows_are_cut(void **state)
 			}
 }
 
+/* Each part once; one worker goes down the columns, and each of several has rows of its own where they divide evenly. */
+static void parts_are_shared(void **state)
+{
+	(void)state;
+	for (int64_t mt = 1; mt < 9; mt++)
+		for (int64_t nt = 1; nt < 4; nt++)
+			for (int64_t workers = 1; workers < 12; workers++) {
+				int seen[9][4] = {{0}};
+
+				for (int64_t task = 0; task < mt * nt; task++) {
+					struct cut part = cut_part(task, mt, nt, workers);
+
+					assert_true(part.row >= 0 && part.row < mt && part.column >= 0 && part.column < nt);
+					assert_int_equal(seen[part.row][part.column]++, 0);
+					if (workers == 1)
+						assert_true(part.row == task % mt && part.column == task / mt);
+					if (mt % workers == 0)
+						assert_int_equal(part.row / (mt / workers), task / (mt / workers * nt));
+				}
+			}
+}
+
 /* A plan is made for the largest batch, so no smaller batch may need more scratch. */
 static void scratch_grows(void **state)
 {
@@ -434,9 +456,16 @@ static void peaks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(values),      cmocka_unit_test(rows_alone),           cmocka_unit_test(columns_alone),
-	    cmocka_unit_test(any_threads), cmocka_unit_test(packed_by_the_caller), cmocka_unit_test(epilogues),
-	    cmocka_unit_test(row_sums),    cmocka_unit_test(rows_are_cut),         cmocka_unit_test(scratch_grows),
+	    cmocka_unit_test(values),
+	    cmocka_unit_test(rows_alone),
+	    cmocka_unit_test(columns_alone),
+	    cmocka_unit_test(any_threads),
+	    cmocka_unit_test(packed_by_the_caller),
+	    cmocka_unit_test(epilogues),
+	    cmocka_unit_test(row_sums),
+	    cmocka_unit_test(rows_are_cut),
+	    cmocka_unit_test(parts_are_shared),
+	    cmocka_unit_test(scratch_grows),
 	    cmocka_unit_test(peaks),
 	};
 

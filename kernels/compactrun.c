@@ -17,9 +17,9 @@ enum {
 	TASKS_EACH = 4,   /* with fewer tasks per worker, tasks are made smaller */
 	SUMMED = 48,      /* rows of op(A) summed together */
 	ROW = KC * 4,     /* bytes of a chunk of a rounded row, at most */
-	CHUNKS = 4,       /* chunks of K that a task holds rounded at a time: with MC rows, about half of a second-level cache */
+	CHUNKS = 4,       /* chunks of K of which a task holds rounded rows at a time; MC rows of them are 576 KB in bf16 */
 	SOON = 8,         /* rows by which an operand that is being rounded is prefetched */
-	SOON_STORED = 16, /* rows by which the memory is prefetched that it is stored to */
+	SOON_STORED = 16, /* rows by which the memory of a panel that is being packed is prefetched */
 	HELD = 1 << 23    /* bytes of chunks of op(A) that are rounded for all tasks, about */
 };
 _Static_assert(MC % COMPACT_MR == 0 && MC % COMPACT_MR_AMX == 0, "a task is whole tiles");

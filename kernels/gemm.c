@@ -277,7 +277,8 @@ static void task_pack(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
 	const struct gemm *g = s->g;
-	int64_t part = task % pack_parts(s), q = task / pack_parts(s), k0 = (s->chunk0 + q) * KC, kc = chunk_len(g, s->chunk0 + q);
+	int64_t chunks = min64(s->wave, chunk_count(g) - s->chunk0), part = task / chunks, q = task % chunks;
+	int64_t k0 = (s->chunk0 + q) * KC, kc = chunk_len(g, s->chunk0 + q);
 	int64_t i = part * GROUP, j = (part - row_groups(s)) * NR;
 
 	(void)worker;
@@ -435,11 +436,13 @@ static int small_packed(const struct job *s)
 	return s->g->ta == GEMM_T && !s->in_place && s->g->m * s->g->n <= SMALL;
 }
 
-/* Divide C into parts of at most MC x NC, halved until there is work for every worker. Where chunks are tasks there is enough of it. */
+/* Divide C into parts of at most MC x NC, halved until there is work for every worker: first along the rows, but if these are few, along the columns,
+ * so that a worker multiplies the panels of B that it packed. Where chunks are tasks there is enough of it. */
 static void job_cut(struct job *s, int workers)
 {
 	const struct gemm *g = s->g;
 	int64_t want = workers > 1 && !small_packed(s) ? (int64_t)workers * TASKS_EACH : 1;
+	int few = g->ta == GEMM_N && g->m <= MC;
 
 	s->mc = min64(g->ta == GEMM_T ? mc_t(s) : MC, round_up(g->m | !g->m, MR));
 	s->nc = min64(g->ta == GEMM_T ? nc_t(s) : NC, round_up(g->n | !g->n, NR));
@@ -448,7 +451,7 @@ static void job_cut(struct job *s, int workers)
 		s->nt = ceil_div(g->n, s->nc);
 		if (s->mt * s->nt >= want)
 			break;
-		if (s->mc > 4 * MR)
+		if (s->mc > 4 * MR && !(few && s->nc > 2 * NR))
 			s->mc = round_up(s->mc / 2, MR);
 		else if (s->nc > 4 * NR || (s->nc > NR && s->mc >= g->m))
 			s->nc = round_up(s->nc / 2, NR);

@@ -11,9 +11,9 @@ enum {
 	NR = COMPACT_NR,
 	KC = GEMM_KC,
 	GROUP = 4,      /* panels that a task packs of rows of B */
-	DEEP = KC / 8,  /* rows that it packs, at least: fewer, and threads would store to neighbouring cache lines */
+	DEEP = KC / 8,  /* rows that it packs, at least; with fewer, several threads would store to neighbouring cache lines */
 	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
-	FEW = 48        /* with as few rows of op(A), a task packs a chunk of GROUP panels for itself and multiplies at once */
+	FEW = 48        /* rows of op(A), at most, with which a task packs a chunk of GROUP panels for itself and multiplies at once */
 };
 _Static_assert(DEEP % 2 == 0 && KC % DEEP == 0 && (KC / DEEP & (KC / DEEP - 1)) == 0, "halving KC ends at DEEP");
 
@@ -70,6 +70,7 @@ static void task_pack_columns(void *arg, int64_t task, int worker)
 
 /* ---- few rows ---- */
 
+/* A product whose panels each task packs for itself, so that they need not go through memory. */
 struct few {
 	const struct packing *s;
 	float *c;
@@ -117,8 +118,6 @@ static void task_few(void *arg, int64_t task, int worker)
 		compact_multiply(NULL, s->kernel, &g, &panels, f->c + j, f->a + k0, chunk == chunks - 1 ? &ep : NULL, own, NULL);
 	}
 }
-
-/* ---- */
 
 /* The panels come first and keep the threads' memory aligned to 64, because a panel's row of pairs is 128 bytes. */
 size_t gemm_bf16_scratch(const struct gemm *g, int workers)

@@ -78,18 +78,13 @@ static void pack(const struct attention *k, uint32_t *panels, struct head x, int
 	compact_pack_rows(k->q, panels, panel_at(panels, NR, n) - panels, x.at, x.ld, k->d, n);
 }
 
-/* Prefetch the row of n numbers that is read some rows after row i. */
-static inline void soon(struct head x, int64_t i, int64_t n)
-{
-	for (int64_t j = 0; j < n; j += 16)
-		__builtin_prefetch(x.at + (i + SOON) * x.ld + j);
-}
-
 /* Round m rows of n numbers for `tile`. */
 static void round_rows(const struct compact_kernel *q, char *rows, struct head x, int64_t m, int64_t n)
 {
+	struct hint later = {.n = 1, .bytes = n * (int64_t)sizeof(float), .at = {x}};
+
 	for (int64_t i = 0; i < m; i++) {
-		soon(x, i, n);
+		hint_row(&later, i + SOON);
 		q->round(rows + i * q->row((n + 1) / 2), x.at + i * x.ld, n);
 	}
 }
@@ -333,6 +328,7 @@ static void backward_part(const struct attention *k, const struct backward_room 
 	const struct array *l = &k->c->in[5];
 	const float *lse = (const float *)l->data + g->b * l->stride[0] + g->h * l->stride[1] + first * l->stride[2];
 	struct head query = rows_from(g->q, first), dy = rows_from(g->dy, first), o = rows_from(g->o, first), sum = {r->out, round_up(k->d, NR)};
+	struct hint later = {.n = 2, .bytes = k->d * (int64_t)sizeof(float), .at = {dy, o}};
 	int64_t ld = round_up(k->part, NR), row = q->row((k->s + 1) / 2);
 
 	pack_transposed(k, r->queries, query, n);
@@ -340,8 +336,7 @@ static void backward_part(const struct attention *k, const struct backward_room 
 	pack(k, r->queries_across, query, n);
 	pack(k, r->douts_across, dy, n);
 	for (int64_t i = 0; i < n; i++) {
-		soon(dy, i, k->d);
-		soon(o, i, k->d);
+		hint_row(&later, i + SOON);
 		r->lse[i] = lse[i * l->stride[2]];
 		r->delta[i] = lanes_dot(dy.at + i * dy.ld, o.at + i * o.ld, k->d);
 	}

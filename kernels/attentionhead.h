@@ -41,8 +41,8 @@ static inline struct grad_heads grad_heads_of(const struct op_call *c, int64_t b
 	                           .dv = head_of(&c->out[2], b, h)};
 }
 
-/* Operands of the next item. hint_row prefetches row i of each while the current item is computed, because the hardware does not
- * prefetch a head's strided rows. */
+/* Heads whose rows are read soon, such as the operands of the next item while the current one is computed. hint_row prefetches row i of each, because
+ * the hardware does not prefetch a head's strided rows. */
 struct hint {
 	int n;
 	int64_t bytes;

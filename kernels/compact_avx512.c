@@ -44,7 +44,7 @@ TARGET void compact_avx512_widen(uint32_t *restrict dst, const int8_t *restrict 
 		}
 }
 
-/* Where the sums of a tile go: c [+ c] [+ bias], two vectors of each row. */
+/* Where a tile stores its product: c (m, COMPACT_NR) = product [+ c, with `add`] [+ bias]. */
 struct into {
 	float *c;
 	int64_t ldc;
@@ -138,10 +138,13 @@ TARGET void compact_avx512_weave(uint32_t *dst, int64_t pitch, const float *even
 		_mm512_storeu_si512(dst + j, avx512_paired(even + from + j, odd + from + j, n - from > j ? n - from - j : 0, rows));
 }
 
-/* Rows and columns by which an operand is prefetched: the processor does not foresee what is read next of rows that are read in pieces. */
-enum { SOON_ROWS = 8, SOON_COLUMNS = 96, WIDE = 4 * COMPACT_MR };
+enum {
+	SOON_ROWS = 8,        /* rows by which an operand is prefetched whose rows are read in pieces, which the processor does not foresee */
+	SOON_COLUMNS = 96,    /* the same, in columns */
+	WIDE = 4 * COMPACT_MR /* columns of three vectors */
+};
 
-/* Store the pairs of WIDE columns, which are three vectors, as four groups of COMPACT_MR, `step` bytes apart. */
+/* Store the pairs of WIDE columns as four groups of COMPACT_MR, `step` bytes apart. */
 TARGET static inline void store_groups(char *dst, int64_t step, const float *even, const float *odd, int64_t k)
 {
 	__m512i a = avx512_paired(even, odd, 16, k), b = avx512_paired(even + 16, odd + 16, 16, k), c = avx512_paired(even + 32, odd + 32, 16, k);

@@ -123,14 +123,14 @@ struct job {
 	float *c;
 	const float *a;
 	const struct gemm_epilogue_f32 *ep;
-	int64_t mc, np; /* a task's rows and panels */
-	int64_t mt, nt; /* number of tasks along M and along N */
-	int64_t workers;
-	char *own;      /* scratch of worker 0 */
-	char *rounded;  /* a wave of chunks of op(A), rounded for all tasks, [chunk][row]; NULL: each task rounds its own */
-	int64_t chunk0; /* first chunk of the wave */
-	int64_t wave;   /* chunks of a wave; without `rounded`, all */
-	int stream;     /* ep->aux is stored around the cache */
+	int64_t mc, np;  /* a task's rows and panels */
+	int64_t mt, nt;  /* number of tasks along M and along N */
+	int64_t workers; /* of the pool */
+	char *own;       /* scratch of worker 0 */
+	char *rounded;   /* a wave of chunks of op(A), rounded for all tasks, [chunk][row]; NULL: each task rounds its own */
+	int64_t chunk0;  /* first chunk of the wave */
+	int64_t wave;    /* chunks of a wave; without `rounded`, all */
+	int stream;      /* ep->aux is stored around the cache */
 };
 
 /* Bytes of a worker's scratch: a panel widened to bf16, then rounded rows of op(A). */
@@ -156,24 +156,14 @@ size_t compact_shared_bytes(const struct gemm *g, int workers)
 	return workers > 1 && g->ta == GEMM_T ? (size_t)(wave_chunks(g) * wave_bytes(g)) : 0;
 }
 
-/* Add the earlier chunks or the old C, and with `last` apply scale, bias and activation. `sum` may be the row of C. Inlined for a constant n in the
- * common case. */
-static inline __attribute__((always_inline)) void row_finish(const struct job *s, int64_t i, int64_t j, const float *sum, int64_t n, int add,
-                                                             int last)
+/* What follows the bias, for n numbers z of row i from column j on: store them in the epilogue's aux and, after its activation or times GELU's
+ * slope, in C. Inlined for a constant n in the common case. */
+static inline __attribute__((always_inline)) void row_activate(const struct job *s, const struct gemm_epilogue_f32 *ep, int64_t i, int64_t j,
+                                                               const float *z, int64_t n)
 {
-	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;
-	const float *scale = last && s->b->scale ? s->b->scale + j : NULL, *bias = ep && ep->bias ? ep->bias + j : NULL;
-	float *c = s->c + i * s->g->ldc + j, z[NR];
+	float *c = s->c + i * s->g->ldc + j;
 	enum gemm_act act = ep ? ep->act : GEMM_LINEAR;
 
-	for (int64_t v = 0; v < n; v++)
-		z[v] = sum[v];
-	for (int64_t v = 0; add && v < n; v++)
-		z[v] += c[v];
-	for (int64_t v = 0; scale && v < n; v++)
-		z[v] *= scale[v];
-	for (int64_t v = 0; bias && v < n; v++)
-		z[v] += bias[v];
 	if (ep && ep->aux && s->stream && n == NR)
 		for (int64_t v = 0; v < n; v += VLEN)
 			v_stream(ep->aux + i * ep->ldaux + j + v, v_load(z + v));
@@ -196,15 +186,35 @@ static inline __attribute__((always_inline)) void row_finish(const struct job *s
 			c[v] = z[v];
 }
 
-/* Prefetch what is read and written of m rows: C if `sums`, and with `last` the matrices of the epilogue. Always inlined, because GCC leaves out
+/* Add the earlier chunks or the old C, and with `last` apply scale, bias and activation. `sum` may be the row of C. */
+static inline __attribute__((always_inline)) void row_finish(const struct job *s, int64_t i, int64_t j, const float *sum, int64_t n, int add,
+                                                             int last)
+{
+	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;
+	const float *scale = last && s->b->scale ? s->b->scale + j : NULL, *bias = ep && ep->bias ? ep->bias + j : NULL;
+	const float *c = s->c + i * s->g->ldc + j;
+	float z[NR];
+
+	for (int64_t v = 0; v < n; v++)
+		z[v] = sum[v];
+	for (int64_t v = 0; add && v < n; v++)
+		z[v] += c[v];
+	for (int64_t v = 0; scale && v < n; v++)
+		z[v] *= scale[v];
+	for (int64_t v = 0; bias && v < n; v++)
+		z[v] += bias[v];
+	row_activate(s, ep, i, j, z, n);
+}
+
+/* Prefetch what is read and written of m rows: C if `with_c`, and with `last` the matrices of the epilogue. Always inlined, because GCC leaves out
  * calls of a function that does nothing but prefetch. */
-static inline __attribute__((always_inline)) void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n, int last, int sums)
+static inline __attribute__((always_inline)) void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n, int last, int with_c)
 {
 	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;
 	float *aux = ep && ep->aux ? ep->aux + i * ep->ldaux + j : NULL;
 	const float *pre = ep && ep->pre ? ep->pre + i * ep->ldpre + j : NULL;
 
-	for (int64_t r = 0; sums && r < m; r++)
+	for (int64_t r = 0; with_c && r < m; r++)
 		for (int64_t v = 0; v < n; v += 16)
 			__builtin_prefetch(s->c + (i + r) * s->g->ldc + j + v, 1);
 	for (int64_t r = 0; aux && !s->stream && r < m; r++)
@@ -215,51 +225,14 @@ static inline __attribute__((always_inline)) void prefetch_rows(const struct job
 			__builtin_prefetch(pre + r * ep->ldpre + v);
 }
 
-/* What follows the bias, of m rows of a panel: from z, row stride ldz, which may be C itself, to C. */
-static void rows_activate(const struct job *s, int64_t i, int64_t j, int64_t m, const float *z, int64_t ldz)
-{
-	const struct gemm_epilogue_f32 *ep = s->ep;
-	float *c = s->c + i * s->g->ldc + j, y[NR];
-	int64_t ldc = s->g->ldc;
-
-	for (int64_t r = 0; ep->aux && r < m; r++) {
-		float *aux = ep->aux + (i + r) * ep->ldaux + j;
-
-		if (s->stream)
-			for (int64_t v = 0; v < NR; v += VLEN)
-				v_stream(aux + v, v_load(z + r * ldz + v));
-		else
-			memcpy(aux, z + r * ldz, NR * sizeof *aux);
-	}
-#define EACH_ROW(value) \
-	for (int64_t r = 0; r < m; r++, z += ldz, c += ldc) { \
-		for (int64_t v = 0; v < NR; v++) \
-			y[v] = value; \
-		memcpy(c, y, sizeof y); \
-	}
-	if (ep->pre) {
-		const float *pre = ep->pre + i * ep->ldpre + j;
-
-		EACH_ROW(z[v] * real_gelu_slope(pre[r * ep->ldpre + v]))
-	} else if (ep->act == GEMM_GELU) {
-		EACH_ROW(real_gelu(z[v]))
-	} else if (ep->act == GEMM_SILU) {
-		EACH_ROW(real_silu(z[v]))
-	} else if (ep->act == GEMM_RELU) {
-		EACH_ROW(z[v] < 0 ? 0 : z[v])
-	} else {
-		EACH_ROW(z[v])
-	}
-#undef EACH_ROW
-}
-
 /* Whether something follows the bias. */
 static int activates(const struct job *s)
 {
 	return s->ep && (s->ep->aux || s->ep->pre || s->ep->act != GEMM_LINEAR);
 }
 
-/* Compute one panel's columns of rows [i0, i1), one chunk of K. A tile that ends in C needs no prefetch: the processor goes on while it stores. */
+/* Compute one panel's columns of rows [i0, i1), one chunk of K. A tile that stores its sums in C needs no prefetch of C, because the processor does
+ * not wait for stores. */
 static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t panel, const char *rows, void *wide)
 {
 	int64_t pairs = compact_chunk_pairs(s->b, chunk), j = panel * NR, n = min64(NR, s->b->n - j), step = s->kernel->row(pairs);
@@ -267,7 +240,7 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 	int into = s->kernel->tile_into && n == NR && !(last && s->b->scale), active = last && activates(s), direct = into && (add || !active);
 	const void *b = compact_panel_at(s->b, chunk, panel);
 	const float *bias = last && s->ep && s->ep->bias ? s->ep->bias + j : NULL;
-	float sum[COMPACT_MR * NR] __attribute__((aligned(64)));
+	float sum[COMPACT_MR * NR] __attribute__((aligned(64))), z[NR] __attribute__((aligned(64)));
 
 	if (s->b->type == COMPACT_INT8) {
 		s->kernel->widen(wide, b, pairs);
@@ -282,8 +255,10 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 			int64_t ld = direct ? s->g->ldc : NR;
 
 			s->kernel->tile_into(to, ld, rows + (i - i0) * step, b, pairs, m, across, add, bias);
-			if (active)
-				rows_activate(s, i, j, m, to, ld);
+			for (int64_t r = 0; active && r < m; r++) {
+				memcpy(z, to + r * ld, sizeof z);
+				row_activate(s, s->ep, i + r, j, z, NR);
+			}
 			continue;
 		}
 		(across ? s->kernel->tile_across : s->kernel->tile)(sum, NR, rows + (i - i0) * step, b, pairs, m);
@@ -429,7 +404,7 @@ static void task_round(void *arg, int64_t task, int worker)
 	rows_round(s, i0, min64(i0 + MC, s->g->m), chunk, rounded_rows(s, chunk, i0));
 }
 
-/* Several chunks of a panel are computed in turn while its part of C is in cache. */
+/* Without tile_add, a panel's columns are computed for several chunks of K before those of the next panel, so that they stay in cache. */
 static void task_tile(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
@@ -466,9 +441,9 @@ static void task_tile(void *arg, int64_t task, int worker)
 /* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. If a task
  * may take all panels, or A is transposed and B has few, it is cut along rows first, into half as many tasks: each task then takes all panels and
  * rounds its rows of op(A) for itself, which is faster than sharing rounded rows through memory. */
-static void job_cut(struct job *s, int workers)
+static void job_cut(struct job *s)
 {
-	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = compact_panel_count(s->b), mr = s->kernel->mr;
+	int64_t want = s->workers > 1 ? s->workers * TASKS_EACH : 1, all = compact_panel_count(s->b), mr = s->kernel->mr;
 	int64_t most = s->kernel->panels ? s->kernel->panels : all;
 	int whole = !s->kernel->panels || (s->g->ta == GEMM_T && all <= most / 2);
 
@@ -487,8 +462,8 @@ static void job_cut(struct job *s, int workers)
 		else
 			break;
 	}
-	if (workers > 1)
-		s->mc = cut_rows(s->g->m, s->mc, mr, ceil_div(all, s->np), workers);
+	if (s->workers > 1)
+		s->mc = cut_rows(s->g->m, s->mc, mr, ceil_div(all, s->np), s->workers);
 	s->mt = ceil_div(s->g->m, s->mc);
 	s->nt = ceil_div(all, s->np);
 }
@@ -502,7 +477,7 @@ void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const
 	if (!g->m || !b->n)
 		return;
 	s.stream = ep && v_streams(ep->aux, g->m, g->n, ep->ldaux);
-	job_cut(&s, pool_threads(p));
+	job_cut(&s);
 	if (compact_shared_bytes(g, pool_threads(p)) && s.nt > 1) {
 		s.rounded = shared;
 		s.wave = wave_chunks(g);

@@ -42,8 +42,8 @@ struct cut {
 	int64_t row, column;
 };
 
-/* Part `task`. Each worker's share of pool_spread has neighbouring rows of parts, and goes down one column of them after the other, so that the
- * operand which the column's parts have in common stays in its cache. */
+/* The part that task `task` of pool_spread computes. A worker's share of the tasks is a few neighbouring rows of parts. It goes down one column of
+ * them after the other, because the parts of a column read the same piece of an operand. */
 static inline struct cut cut_part(int64_t task, int64_t mt, int64_t nt, int64_t workers)
 {
 	int64_t shares = min64(workers, mt), first = 0, end = mt / shares, of;

@@ -47,9 +47,9 @@ struct job {
 	const real *a, *b;
 	real *c;
 	const struct epilogue *ep;
-	int64_t mc, nc; /* size of a task's part of C: multiples of MR and NR */
-	int64_t mt, nt; /* number of parts along M and N */
-	int64_t workers;
+	int64_t mc, nc;     /* size of a task's part of C: multiples of MR and NR */
+	int64_t mt, nt;     /* number of parts along M and N */
+	int64_t workers;    /* of the pool */
 	int64_t npad;       /* N rounded up to NR */
 	int in_place;       /* a weight gradient reads its chunks in place */
 	const real *panels; /* op(B) of this wave as [chunk][panel][k][NR], or NULL */
@@ -298,7 +298,7 @@ static void pack_part(const struct job *s, const struct block *r, int64_t chunk,
 			pack_b(s->g, s->b, j, chunk * KC, kc, dst + (j - r->j0) * kc);
 }
 
-/* The block of task `tile`. */
+/* The block of task `tile`, which cut_part chooses. */
 static struct block job_block(const struct job *s, int64_t tile)
 {
 	struct cut part = cut_part(tile, s->mt, s->nt, s->workers);
@@ -438,10 +438,10 @@ static int small_packed(const struct job *s)
 
 /* Divide C into parts of at most MC x NC, halved until there is work for every worker: first along the rows, but if these are few, along the columns,
  * so that a worker multiplies the panels of B that it packed. Where chunks are tasks there is enough of it. */
-static void job_cut(struct job *s, int workers)
+static void job_cut(struct job *s)
 {
 	const struct gemm *g = s->g;
-	int64_t want = workers > 1 && !small_packed(s) ? (int64_t)workers * TASKS_EACH : 1;
+	int64_t want = s->workers > 1 && !small_packed(s) ? s->workers * TASKS_EACH : 1;
 	int few = g->ta == GEMM_N && g->m <= MC;
 
 	s->mc = min64(g->ta == GEMM_T ? mc_t(s) : MC, round_up(g->m | !g->m, MR));
@@ -458,16 +458,16 @@ static void job_cut(struct job *s, int workers)
 		else
 			break;
 	}
-	if (workers > 1 && g->ta == GEMM_N) {
-		s->mc = cut_rows(g->m, s->mc, MR, s->nt, workers);
+	if (s->workers > 1 && g->ta == GEMM_N) {
+		s->mc = cut_rows(g->m, s->mc, MR, s->nt, s->workers);
 		s->mt = ceil_div(g->m, s->mc);
 	}
 }
 
 /* Whether chunks must be tasks. It depends on M, N and the number of workers, not on K. */
-static int job_splits(const struct job *s, int workers)
+static int job_splits(const struct job *s)
 {
-	return workers > 1 && s->g->ta == GEMM_T && (small_packed(s) || s->mt * s->nt < (int64_t)workers * TASKS_EACH);
+	return s->workers > 1 && s->g->ta == GEMM_T && (small_packed(s) || s->mt * s->nt < s->workers * TASKS_EACH);
 }
 
 /* Returns the reals of scratch: each worker's own, then packed operands or the chunks' sums. Sets the pointers if scratch is not NULL. */
@@ -487,13 +487,13 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 		return workers * s->each;
 	}
 	assert(g->tb != GEMM_PACKED || g->ta == GEMM_N);
-	job_cut(s, workers);
+	job_cut(s);
 	s->each = g->ta == GEMM_T ? own_rows(g) + s->nc * KC : MR * MADE;
 	common = scratch ? scratch + workers * s->each : NULL; /* NULL when only the size is asked for */
 	if (g->ta == GEMM_N && g->tb != GEMM_PACKED) {
 		shared = g->k * s->npad;
 		s->packed = common;
-	} else if (job_splits(s, workers)) {
+	} else if (job_splits(s)) {
 		s->wave = min64(WAVE, HELD / (g->m * (g->n + 1) + 1) + 1);
 		shared = s->wave * g->m * (g->n + 1);
 		s->sums = common;

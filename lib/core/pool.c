@@ -27,7 +27,7 @@ struct pool {
 	pthread_mutex_t lock;
 	pthread_cond_t wake, done;
 	_Atomic uint64_t round; /* counts jobs; a change is the start signal */
-	struct share *share;    /* [threads]; the first `parts` hold the tasks */
+	struct share *share;    /* [threads], of which the first `parts` hold the tasks */
 	int parts;
 	_Atomic int active; /* workers that have not finished this round */
 	int sleepers;       /* under lock */
@@ -51,10 +51,14 @@ static void drain(struct pool *p, int id)
 	inside_pool = p;
 	for (int i = 0; i < p->parts; i++) {
 		struct share *s = &p->share[(id + i) % p->parts];
-		int64_t t;
 
-		while ((t = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end)
-			p->fn(p->arg, t, id);
+		/* Reading first leaves the cache line of a finished share where it is. */
+		while (atomic_load_explicit(&s->next, memory_order_relaxed) < s->end) {
+			int64_t t = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
+
+			if (t < s->end)
+				p->fn(p->arg, t, id);
+		}
 	}
 	inside = -1;
 	inside_pool = NULL;
@@ -164,7 +168,7 @@ int pool_threads(const struct pool *p)
 	return p ? p->threads : 1;
 }
 
-/* Run the tasks in `parts` shares, one or as many as there are threads. */
+/* Run the tasks in `parts` shares, at most as many as there are threads. */
 static void run_shares(struct pool *p, int parts, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg)
 {
 	if (tasks <= 0)
@@ -202,7 +206,7 @@ void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task,
 
 void pool_spread(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg)
 {
-	run_shares(p, pool_threads(p), tasks, fn, arg);
+	run_shares(p, tasks < pool_threads(p) ? (int)tasks : pool_threads(p), tasks, fn, arg);
 }
 
 void pool_set_progress(struct pool *p, const struct progress *progress)

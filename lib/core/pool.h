@@ -21,8 +21,8 @@ int pool_threads(const struct pool *p);
  * worker 0. One caller at a time. */
 void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg);
 
-/* As pool_run, but in no order: each worker begins with its share of neighbouring tasks, which is the same for the same number of tasks, then
- * helps the others. So loops over the same rows find in a core's cache what it wrote there in the loop before. */
+/* As pool_run, but tasks start in no fixed order. Each worker has a share of neighbouring tasks. It takes those first, then tasks of the others'
+ * shares. In two loops of as many tasks a worker has the same share, so that the second finds in its cache what the first wrote. */
 void pool_spread(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg);
 
 /* Report the progress of later passes on this pool to `progress`, which is borrowed; NULL: no reports. */

@@ -196,7 +196,9 @@ static void tiles_alike(void **state)
 	mem_free(got);
 }
 
-/* A product C = relu(scale * (op(A) B [+ C]) + bias), with the values before relu in aux. A is transposed if `across`. */
+/* A product C = op(A) B [+ C] with one of the epilogues. A is transposed if `across`. */
+enum { PLAIN, BIASED, SCALED_RELU, KEPT_RELU, SLOPE, EPILOGUES };
+
 struct whole {
 	struct gemm g;
 	struct compact_panels b;
@@ -263,98 +265,92 @@ static void whole_free(struct whole *w)
 	mem_free(w->a), mem_free(w->rows), mem_free(w->columns), mem_free(w->c), mem_free(w->want), mem_free(w->aux), mem_free(w->data);
 }
 
-/* Multiply, and compare all of C and aux, gaps too: with an epilogue if `ep`. p may be NULL. */
-static void whole_test(struct pool *p, const struct compact_kernel *q, struct whole *w, int ep)
+/* Multiply, and compare all of C and aux, gaps too, with w->want, which is the product in the order of AMX, or with the portable product. `epilogue`
+ * follows: a bias; a scale, bias and relu, or bias and relu, with the values before relu in aux; GELU's slope. p may be NULL. */
+static void whole_test(struct pool *p, const struct compact_kernel *q, struct whole *w, int epilogue, int in_order)
 {
 	int64_t m = w->g.m, n = w->g.n, ld = w->g.ldc;
-	float *bias = room(n * 4), *scale = room(n * 4), *aux = room(m * ld * 4);
+	int kept = epilogue == SCALED_RELU || epilogue == KEPT_RELU;
+	float *bias = room(n * 4), *scale = room(n * 4), *aux = room(m * ld * 4), *pre = room(m * ld * 4);
 	void *own = room(pool_threads(p) * (int64_t)compact_own_bytes()), *shared = room((int64_t)compact_shared_bytes(&w->g, pool_threads(p)));
 
 	draw(bias, n, 10, 0);
 	draw(scale, n, 11, 0);
+	draw(pre, m * ld, 12, 0);
 	memcpy(aux, w->aux, (size_t)(m * ld) * sizeof *aux);
-	w->b.scale = ep ? scale : NULL;
-	w->ep = (struct gemm_epilogue_f32){.bias = bias, .act = GEMM_RELU, .aux = w->aux, .ldaux = ld};
-	for (int64_t i = 0; ep && i < m * ld; i++)
-		if (i % ld < n) {
-			aux[i] = w->want[i] * scale[i % ld];
-			aux[i] += bias[i % ld];
-			w->want[i] = aux[i] < 0 ? 0 : aux[i];
+	if (!in_order) {
+		memcpy(w->want, w->c, (size_t)(m * ld) * sizeof *aux);
+		compact_multiply(NULL, flavour_compact(), &w->g, &w->b, w->want, w->a, NULL, own, NULL);
+	}
+	w->b.scale = epilogue == SCALED_RELU ? scale : NULL;
+	w->ep = (struct gemm_epilogue_f32){.bias = epilogue == BIASED || kept ? bias : NULL, .act = kept ? GEMM_RELU : GEMM_LINEAR};
+	if (kept) {
+		w->ep.aux = w->aux;
+		w->ep.ldaux = ld;
+	}
+	if (epilogue == SLOPE) {
+		w->ep.pre = pre;
+		w->ep.ldpre = ld;
+	}
+	for (int64_t i = 0; i < m * ld; i++) {
+		float *z = &w->want[i];
+
+		if (i % ld >= n)
+			continue;
+		if (w->b.scale)
+			*z *= scale[i % ld];
+		if (w->ep.bias)
+			*z += bias[i % ld];
+		if (kept) {
+			aux[i] = *z;
+			*z = *z < 0 ? 0 : *z;
+		} else if (epilogue == SLOPE) {
+			*z *= real_gelu_slope(pre[i]);
 		}
-	compact_multiply(p, q, &w->g, &w->b, w->c, w->a, ep ? &w->ep : NULL, own, shared);
+	}
+	compact_multiply(p, q, &w->g, &w->b, w->c, w->a, epilogue == PLAIN ? NULL : &w->ep, own, shared);
 	if (memcmp(w->c, w->want, (size_t)(m * ld) * sizeof *aux) || memcmp(w->aux, aux, (size_t)(m * ld) * sizeof *aux))
 		fail_msg("%dx%dx%d, type %d, ta %d, accumulate %d, epilogue %d, threads %d", (int)m, (int)n, (int)w->g.k, (int)w->b.type,
-		         (int)w->g.ta, w->g.accumulate, ep, pool_threads(p));
+		         (int)w->g.ta, w->g.accumulate, epilogue, pool_threads(p));
 	mem_free(bias);
 	mem_free(scale);
 	mem_free(aux);
+	mem_free(pre);
 	mem_free(own);
 	mem_free(shared);
 }
 
-/* Compare the product with that of the portable kernel, all of C and its gaps. level: 0, no epilogue; 1, a bias; 2, a scale and an activation too. */
-static void alike_test(struct pool *p, const struct compact_kernel *q, struct whole *w, int level)
+/* Whole products by the first `count` kernels: whole and partial tiles, several tasks, panels and chunks of K, one thread and three. */
+static void test_products(const struct compact_kernel *const *k, int count, int in_order)
 {
-	int64_t n = w->g.n, bytes = w->g.m * w->g.ldc * 4;
-	float *bias = room(n * 4), *scale = room(n * 4);
-	void *own = room(pool_threads(p) * (int64_t)compact_own_bytes()), *shared = room((int64_t)compact_shared_bytes(&w->g, pool_threads(p)));
+	static const int64_t shapes[][3] = {{1, 1, 1},     {11, 31, 33},  {15, 31, 33},  {12, 32, 32}, {32, 32, 32},
+	                                    {33, 100, 50}, {70, 64, 383}, {200, 33, 64}, {64, 97, 801}};
+	struct pool *three = pool_new(3, NULL);
 
-	draw(bias, n, 10, 0);
-	draw(scale, n, 11, 0);
-	memcpy(w->want, w->c, (size_t)bytes);
-	w->b.scale = level == 2 ? scale : NULL;
-	w->ep = (struct gemm_epilogue_f32){.bias = bias, .act = level == 2 ? GEMM_RELU : GEMM_LINEAR};
-	compact_multiply(NULL, flavour_compact(), &w->g, &w->b, w->want, w->a, level ? &w->ep : NULL, own, shared);
-	compact_multiply(p, q, &w->g, &w->b, w->c, w->a, level ? &w->ep : NULL, own, shared);
-	if (memcmp(w->c, w->want, (size_t)bytes))
-		fail_msg("%dx%dx%d, type %d, ta %d, accumulate %d, epilogue %d, threads %d", (int)w->g.m, (int)n, (int)w->g.k, (int)w->b.type,
-		         (int)w->g.ta, w->g.accumulate, level, pool_threads(p));
-	mem_free(bias);
-	mem_free(scale);
-	mem_free(own);
-	mem_free(shared);
+	for (int i = 0; i < count; i++)
+		for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+			for (int way = 0; way < 16 * EPILOGUES; way++) {
+				enum compact_type type = way & 1 ? COMPACT_INT8 : COMPACT_BF16;
+				struct whole w = whole_new(shapes[s][0], shapes[s][1], shapes[s][2], type, way >> 1 & 1, way >> 2 & 1);
+
+				whole_test(way & 8 ? three : NULL, k[i], &w, way / 16, in_order);
+				whole_free(&w);
+			}
+	pool_free(three);
 }
 
-/* Whole products by AMX's tiles, emulated and by the CPU's own: whole and partial tiles, several tasks, panels and chunks of K, one thread and
- * three. */
+/* By AMX's tiles, emulated and by the CPU's own. */
 static void products_in_order(void **state)
 {
-	static const int64_t shapes[][3] = {{1, 1, 1}, {15, 31, 33}, {32, 32, 32}, {33, 100, 50}, {70, 64, 383}, {200, 33, 64}, {64, 97, 801}};
-	const struct compact_kernel *k[] = {&compact_amx_emulated, &compact_amx};
-	struct pool *three = pool_new(3, NULL);
-
 	(void)state;
-	for (int own = 0; own < (compact_isa() == COMPACT_AMX ? 2 : 1); own++)
-		for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-			for (int way = 0; way < 32; way++) {
-				enum compact_type type = way & 1 ? COMPACT_INT8 : COMPACT_BF16;
-				struct whole w = whole_new(shapes[i][0], shapes[i][1], shapes[i][2], type, way >> 1 & 1, way >> 2 & 1);
-
-				whole_test(way & 16 ? three : NULL, k[own], &w, way >> 3 & 1);
-				whole_free(&w);
-			}
-	pool_free(three);
+	test_products((const struct compact_kernel *[]){&compact_amx_emulated, &compact_amx}, compact_isa() == COMPACT_AMX ? 2 : 1, 1);
 }
 
-/* Whole products by the kernels that have the bits of the portable ones: sums that end in C itself, alone, added to C or with a bias, and those with
- * a scale and an activation. */
+/* By AVX-512's instructions, emulated and by the CPU's own. */
 static void products_alike(void **state)
 {
-	static const int64_t shapes[][3] = {{1, 1, 1}, {11, 31, 33}, {12, 32, 32}, {37, 100, 50}, {70, 64, 383}, {200, 33, 64}, {64, 97, 801}};
-	const struct compact_kernel *k[] = {&compact_emulated, &compact_avx512};
-	struct pool *three = pool_new(3, NULL);
-
 	(void)state;
-	for (int own = 0; own < (compact_isa() == COMPACT_PORTABLE ? 1 : 2); own++)
-		for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-			for (int way = 0; way < 48; way++) {
-				struct whole w = whole_new(shapes[i][0], shapes[i][1], shapes[i][2], way & 1 ? COMPACT_INT8 : COMPACT_BF16,
-				                           way >> 1 & 1, way >> 2 & 1);
-
-				alike_test(way & 8 ? three : NULL, k[own], &w, way / 16);
-				whole_free(&w);
-			}
-	pool_free(three);
+	test_products((const struct compact_kernel *[]){&compact_emulated, &compact_avx512}, compact_isa() == COMPACT_PORTABLE ? 1 : 2, 0);
 }
 
 /* Numbers near 2^-126, infinities and NaN: the tiles do what their emulation does. */

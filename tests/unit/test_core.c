@@ -5,10 +5,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -198,6 +198,7 @@ static void pool_spreads_neighbouring_tasks(void **state)
 	struct pool *p = pool_new(4, NULL);
 
 	(void)state;
+	assert_non_null(p);
 	for (int round = 0; round < 20; round++) {
 		struct firsts f = {.first = {-1, -1, -1, -1}};
 

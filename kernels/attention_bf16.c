@@ -65,27 +65,64 @@ static uint32_t *panel_at(uint32_t *panels, int64_t j, int64_t k)
 	return panels + j * ((k + 1) / 2);
 }
 
-/* Panels whose columns are the n rows of x, of d numbers. */
-static void pack_transposed(const struct attention *k, uint32_t *panels, struct head x, int64_t n)
+/* An operand of a head, as struct head: floats, or bf16. */
+struct operand {
+	const void *at;
+	int64_t ld;
+	int bf16;
+};
+
+static struct operand operand_of(const struct array *a, int64_t b, int64_t h)
 {
-	for (int64_t j = 0; j < n; j += NR)
-		k->q->columns(panel_at(panels, j, k->d), x.at + j * x.ld, x.ld, min64(NR, n - j), k->d);
+	int bf16 = a->dtype == DT_BF16;
+
+	return (struct operand){compact_number(a->data, bf16, b * a->stride[SAMPLE] + h * a->stride[HEAD]), a->stride[TOKEN], bf16};
+}
+
+static struct operand of_floats(struct head x)
+{
+	return (struct operand){x.at, x.ld, 0};
+}
+
+static const void *row_at(const struct operand *x, int64_t i)
+{
+	return compact_number(x->at, x->bf16, i * x->ld);
+}
+
+static struct operand operand_from(struct operand x, int64_t first)
+{
+	return (struct operand){row_at(&x, first), x.ld, x.bf16};
+}
+
+/* Prefetch the first n numbers of row i. Always inlined, because GCC leaves out calls of a function that does nothing but prefetch. */
+static inline __attribute__((always_inline)) void prefetch_row(const struct operand *x, int64_t i, int64_t n)
+{
+	for (int64_t j = 0; j < n; j += x->bf16 ? 32 : 16)
+		__builtin_prefetch(compact_number(row_at(x, i), x->bf16, j), 0, 2);
+}
+
+/* Panels whose columns are the n rows of x, of d numbers. */
+static void pack_transposed(const struct attention *k, uint32_t *panels, struct operand x, int64_t n)
+{
+	for (int64_t j = 0; j < n; j += NR) {
+		for (int64_t i = j + NR; i < min64(j + 2 * NR, n); i++)
+			prefetch_row(&x, i, k->d);
+		k->q->columns(panel_at(panels, j, k->d), row_at(&x, j), x.bf16, x.ld, min64(NR, n - j), k->d);
+	}
 }
 
 /* Panels whose columns are those of x, which has n rows of d numbers. */
-static void pack(const struct attention *k, uint32_t *panels, struct head x, int64_t n)
+static void pack(const struct attention *k, uint32_t *panels, struct operand x, int64_t n)
 {
-	compact_pack_rows(k->q, panels, panel_at(panels, NR, n) - panels, x.at, x.ld, k->d, n);
+	compact_pack_rows(k->q, panels, panel_at(panels, NR, n) - panels, x.at, x.bf16, x.ld, k->d, n);
 }
 
 /* Round m rows of n numbers for `tile`. */
-static void round_rows(const struct compact_kernel *q, char *rows, struct head x, int64_t m, int64_t n)
+static void round_rows(const struct compact_kernel *q, char *rows, struct operand x, int64_t m, int64_t n)
 {
-	struct hint later = {.n = 1, .bytes = n * (int64_t)sizeof(float), .at = {x}};
-
 	for (int64_t i = 0; i < m; i++) {
-		hint_row(&later, i + SOON);
-		q->round(rows + i * q->row((n + 1) / 2), x.at + i * x.ld, n);
+		prefetch_row(&x, i + SOON, n);
+		q->round(rows + i * q->row((n + 1) / 2), row_at(&x, i), x.bf16, n);
 	}
 }
 
@@ -137,8 +174,8 @@ static size_t forward_layout(const struct attention *k, char *at, struct forward
 }
 
 /* Queries [first, first + m) of head (b, h), m <= mr. */
-static void forward_tile(const struct attention *k, const struct forward_room *r, struct head q, struct head o, int64_t b, int64_t h, int64_t first,
-                         int64_t m)
+static void forward_tile(const struct attention *k, const struct forward_room *r, struct operand q, struct head o, int64_t b, int64_t h,
+                         int64_t first, int64_t m)
 {
 	static const struct hint none;
 	const struct array *l = &k->c->out[1];
@@ -146,7 +183,7 @@ static void forward_tile(const struct attention *k, const struct forward_room *r
 	struct head p = {r->scores, round_up(k->s, NR)}, sum = {r->out, round_up(k->d, NR)};
 	int64_t n = k->causal ? min64(k->s, first + m) : k->s;
 
-	round_rows(k->q, r->queries, rows_from(q, first), m, k->d);
+	round_rows(k->q, r->queries, operand_from(q, first), m, k->d);
 	multiply(k->q, p, r->queries, r->keys, m, n, k->d);
 	if (k->bias)
 		bias_rows(k->bias, p, k->scale, b, h, first, m, n);
@@ -156,7 +193,7 @@ static void forward_tile(const struct attention *k, const struct forward_room *r
 		for (int64_t s = n; s < k->s; s++)
 			p.at[i * p.ld + s] = 0;
 	}
-	round_rows(k->q, r->weights, p, m, k->s);
+	round_rows(k->q, r->weights, of_floats(p), m, k->s);
 	multiply(k->q, sum, r->weights, r->values, m, k->d, k->s);
 	for (int64_t i = 0; i < m; i++)
 		for (int64_t j = 0; j < k->d; j++)
@@ -170,10 +207,10 @@ static void forward_item(const struct attention *k, int64_t item, char *scratch)
 	struct forward_room r;
 
 	forward_layout(k, scratch, &r);
-	pack_transposed(k, r.keys, head_of(&c->in[1], b, h), k->s);
-	pack(k, r.values, head_of(&c->in[2], b, h), k->s);
+	pack_transposed(k, r.keys, operand_of(&c->in[1], b, h), k->s);
+	pack(k, r.values, operand_of(&c->in[2], b, h), k->s);
 	for (; first < end; first += k->q->mr)
-		forward_tile(k, &r, head_of(&c->in[0], b, h), head_of(&c->out[0], b, h), b, h, first, min64(k->q->mr, end - first));
+		forward_tile(k, &r, operand_of(&c->in[0], b, h), head_of(&c->out[0], b, h), b, h, first, min64(k->q->mr, end - first));
 }
 
 static void items_do(const struct attention *k, int64_t task, int worker, void (*fn)(const struct attention *, int64_t, char *))
@@ -231,6 +268,26 @@ size_t attention_bf16_scratch(const struct op_call *c, int workers)
 
 /* ---- gradient ---- */
 
+struct backward_heads {
+	int64_t b, h;
+	struct operand q, key, v;
+	struct head dy, o, dq, dk, dv;
+};
+
+static struct backward_heads backward_heads_of(const struct op_call *c, int64_t b, int64_t h)
+{
+	return (struct backward_heads){.b = b,
+	                               .h = h,
+	                               .q = operand_of(&c->in[1], b, h),
+	                               .key = operand_of(&c->in[2], b, h),
+	                               .v = operand_of(&c->in[3], b, h),
+	                               .dy = head_of(&c->in[0], b, h),
+	                               .o = head_of(&c->in[4], b, h),
+	                               .dq = head_of(&c->out[0], b, h),
+	                               .dk = head_of(&c->out[1], b, h),
+	                               .dv = head_of(&c->out[2], b, h)};
+}
+
 struct backward_room {
 	char *keys, *values;                     /* (s) rows */
 	uint32_t *keys_across;                   /* panels whose columns are channels, over keys */
@@ -284,7 +341,7 @@ static void grad_row(float *restrict p, float *restrict dp, float unit, float sc
 }
 
 /* Scale the scores of a key, and add the bias of n queries from `first` on. */
-static void bias_column(const struct attention *k, const struct grad_heads *g, float *p, int64_t key, int64_t first, int64_t n)
+static void bias_column(const struct attention *k, const struct backward_heads *g, float *p, int64_t key, int64_t first, int64_t n)
 {
 	const struct array *a = k->bias;
 	const float *add = (const float *)a->data + g->b * a->stride[0] + g->h * a->stride[1] + first * a->stride[2] + key;
@@ -294,8 +351,8 @@ static void bias_column(const struct attention *k, const struct grad_heads *g, f
 }
 
 /* dK and dV of keys [at, at + m) from queries [first, first + n), and the gradient of their scores. */
-static void backward_keys(const struct attention *k, const struct backward_room *r, const struct grad_heads *g, int64_t at, int64_t m, int64_t first,
-                          int64_t n)
+static void backward_keys(const struct attention *k, const struct backward_room *r, const struct backward_heads *g, int64_t at, int64_t m,
+                          int64_t first, int64_t n)
 {
 	const struct compact_kernel *q = k->q;
 	int64_t row = q->row((k->d + 1) / 2), ld = round_up(k->part, NR);
@@ -313,28 +370,29 @@ static void backward_keys(const struct attention *k, const struct backward_room 
 		memset(dsi, 0, (size_t)blind * sizeof *dsi);
 		grad_row(pi + blind, dsi + blind, k->bias ? 1 : k->scale, k->scale, r->lse + blind, r->delta + blind, n - blind);
 	}
-	round_rows(q, r->rows, p, m, n);
+	round_rows(q, r->rows, of_floats(p), m, n);
 	multiply(q, sum, r->rows, r->douts_across, m, k->d, n);
 	store_rows(rows_from(g->dv, at), sum, m, k->d, first > 0);
-	round_rows(q, r->rows, ds, m, n);
+	round_rows(q, r->rows, of_floats(ds), m, n);
 	multiply(q, sum, r->rows, r->queries_across, m, k->d, n);
 	store_rows(rows_from(g->dk, at), sum, m, k->d, first > 0);
 }
 
 /* Queries [first, first + n) of a head, n <= part. */
-static void backward_part(const struct attention *k, const struct backward_room *r, const struct grad_heads *g, int64_t first, int64_t n)
+static void backward_part(const struct attention *k, const struct backward_room *r, const struct backward_heads *g, int64_t first, int64_t n)
 {
 	const struct compact_kernel *q = k->q;
 	const struct array *l = &k->c->in[5];
 	const float *lse = (const float *)l->data + g->b * l->stride[0] + g->h * l->stride[1] + first * l->stride[2];
-	struct head query = rows_from(g->q, first), dy = rows_from(g->dy, first), o = rows_from(g->o, first), sum = {r->out, round_up(k->d, NR)};
+	struct operand query = operand_from(g->q, first);
+	struct head dy = rows_from(g->dy, first), o = rows_from(g->o, first), sum = {r->out, round_up(k->d, NR)};
 	struct hint later = {.n = 2, .bytes = k->d * (int64_t)sizeof(float), .at = {dy, o}};
 	int64_t ld = round_up(k->part, NR), row = q->row((k->s + 1) / 2);
 
 	pack_transposed(k, r->queries, query, n);
-	pack_transposed(k, r->douts, dy, n);
+	pack_transposed(k, r->douts, of_floats(dy), n);
 	pack(k, r->queries_across, query, n);
-	pack(k, r->douts_across, dy, n);
+	pack(k, r->douts_across, of_floats(dy), n);
 	for (int64_t i = 0; i < n; i++) {
 		hint_row(&later, i + SOON);
 		r->lse[i] = lse[i * l->stride[2]];
@@ -342,7 +400,7 @@ static void backward_part(const struct attention *k, const struct backward_room 
 	}
 	for (int64_t at = 0; at < k->s; at += q->mr)
 		backward_keys(k, r, g, at, min64(q->mr, k->s - at), first, n);
-	q->across(r->rows, r->slopes, ld, n, k->s);
+	q->across(r->rows, r->slopes, 0, ld, n, k->s);
 	for (int64_t i = 0; i < n; i += q->mr) {
 		int64_t m = min64(q->mr, n - i);
 
@@ -357,7 +415,7 @@ static void backward_item(const struct attention *k, int64_t item, char *scratch
 	const struct op_call *c = k->c;
 	int64_t b = item / k->heads, h = item % k->heads;
 	struct backward_room r;
-	struct grad_heads g = grad_heads_of(c, b, h);
+	struct backward_heads g = backward_heads_of(c, b, h);
 
 	backward_layout(k, scratch, &r);
 	round_rows(k->q, r.keys, g.key, k->s, k->d);

@@ -37,26 +37,35 @@ TARGET static inline void avx512_transpose(__m512i *r)
 	}
 }
 
-/* The first k <= 32 floats at x, rounded to bf16, in order; zeros follow, and no memory after them is read. */
-TARGET static inline __m512i avx512_rounded(const float *x, int64_t k)
+/* The first k <= 32 numbers at x, floats or with `bf16` bf16, as bf16 and in order; zeros follow, and no memory after the numbers is read. */
+TARGET __attribute__((always_inline)) static inline __m512i avx512_rounded(const void *x, int bf16, int64_t k)
 {
+	const float *f = x;
 	uint32_t mask;
 
 	if (k >= 32)
-		return (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + 16), _mm512_loadu_ps(x));
+		return bf16 ? _mm512_loadu_si512(x) : (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(f + 16), _mm512_loadu_ps(f));
 	mask = (1u << k) - 1;
-	return (__m512i)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps((__mmask16)(mask >> 16), x + 16), _mm512_maskz_loadu_ps((__mmask16)mask, x));
+	if (bf16)
+		return _mm512_maskz_loadu_epi16(mask, x);
+	return (__m512i)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps((__mmask16)(mask >> 16), f + 16), _mm512_maskz_loadu_ps((__mmask16)mask, f));
 }
 
-/* The first n <= 16 numbers of two rows, rounded to bf16 and paired: even[0], odd[0], even[1], ... The rows after the first k <= 2 count as zeros. */
-TARGET static inline __m512i avx512_paired(const float *even, const float *odd, int64_t n, int64_t k)
+/* The first n <= 16 numbers of two rows, floats or with `bf16` bf16, as bf16 in pairs: even[0], odd[0], even[1], ... The rows after the first k <= 2
+ * count as zeros. */
+TARGET __attribute__((always_inline)) static inline __m512i avx512_paired(const void *even, const void *odd, int bf16, int64_t n, int64_t k)
 {
 	static const uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
 	                                   8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-	__mmask16 mask = (__mmask16)(n < 16 ? (1u << n) - 1 : 0xffff);
-	__m512 a = _mm512_maskz_loadu_ps(k > 0 ? mask : 0, even), b = _mm512_maskz_loadu_ps(k > 1 ? mask : 0, odd);
+	static const uint16_t order_of_two[32] = {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+	                                          8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+	__mmask16 mask = (__mmask16)(n < 16 ? (1u << n) - 1 : 0xffff), with_even = k > 0 ? mask : 0, with_odd = k > 1 ? mask : 0;
 
-	return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), (__m512i)_mm512_cvtne2ps_pbh(b, a));
+	if (bf16)
+		return _mm512_permutex2var_epi16(_mm512_maskz_loadu_epi16(with_even, even), _mm512_loadu_si512(order_of_two),
+		                                 _mm512_maskz_loadu_epi16(with_odd, odd));
+	return _mm512_permutexvar_epi16(_mm512_loadu_si512(order),
+	                                (__m512i)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(with_odd, odd), _mm512_maskz_loadu_ps(with_even, even)));
 }
 
 #endif

@@ -169,7 +169,7 @@ static struct gemm of_view(const struct compact *w)
 size_t compact_scratch(const struct compact *w, int workers)
 {
 	struct gemm packed = w && w->type == COMPACT_VIEW ? of_view(w) : (struct gemm){.tb = GEMM_PACKED};
-	size_t few = (size_t)workers * compact_own_bytes(), floats = gemm_scratch_f32(&packed, workers);
+	size_t few = (size_t)workers * compact_own_bytes(NULL, 0), floats = gemm_scratch_f32(&packed, workers);
 
 	return few > floats ? few : floats;
 }
@@ -187,5 +187,5 @@ void compact_run(struct pool *p, enum compact_isa isa, const struct compact *w, 
 	if (w->type == COMPACT_F32 || w->type == COMPACT_VIEW)
 		gemm_run_f32(p, &g, c, a, w->data, ep, scratch);
 	else
-		compact_multiply(p, compact_kernel_of(isa), &g, &b, c, a, ep, scratch, NULL);
+		compact_multiply(p, compact_kernel_of(isa), &g, 0, &b, c, a, ep, scratch, NULL);
 }

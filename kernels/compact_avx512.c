@@ -12,15 +12,17 @@
 
 #include "kernels/avx512.h"
 
-TARGET static void avx512_round(void *dst, const float *x, int64_t k)
+TARGET static void avx512_round(void *dst, const void *x, int bf16, int64_t k)
 {
-	uint16_t *to = dst;
-	int64_t i = 0;
+	int64_t whole = k / 32 * 32;
 
-	for (; i + 32 <= k; i += 32)
-		_mm512_storeu_si512(to + i, avx512_rounded(x + i, 32));
-	if (i < k)
-		_mm512_mask_storeu_epi32(to + i, (__mmask16)((1u << (k - i + 1) / 2) - 1), avx512_rounded(x + i, k - i));
+	if (bf16)
+		memcpy(dst, x, (size_t)(whole * 2));
+	for (int64_t i = 0; !bf16 && i < whole; i += 32)
+		_mm512_storeu_si512((uint16_t *)dst + i, avx512_rounded((const float *)x + i, 0, 32));
+	if (whole < k)
+		_mm512_mask_storeu_epi32((uint16_t *)dst + whole, (__mmask16)((1u << (k - whole + 1) / 2) - 1),
+		                         avx512_rounded(compact_number(x, bf16, whole), bf16, k - whole));
 }
 
 static int64_t avx512_row(int64_t pairs)
@@ -126,16 +128,26 @@ static void avx512_tile_across(float *sum, int64_t ld, const void *a, const uint
 	avx512_tile_into(sum, ld, a, b, pairs, m, 1, 0, NULL);
 }
 
-TARGET void compact_avx512_weave(uint32_t *dst, int64_t pitch, const float *even, const float *odd, int64_t n)
+TARGET __attribute__((always_inline)) static inline void weave(uint32_t *dst, int64_t pitch, const void *even, const void *odd, int bf16, int64_t n)
 {
 	int64_t rows = odd ? 2 : 1, from = 0;
 
 	odd = odd ? odd : even;
 	for (; from + COMPACT_NR <= n; from += COMPACT_NR, dst += pitch)
 		for (int j = 0; j < COMPACT_NR; j += 16)
-			_mm512_storeu_si512(dst + j, avx512_paired(even + from + j, odd + from + j, 16, rows));
+			_mm512_storeu_si512(dst + j,
+			                    avx512_paired(compact_number(even, bf16, from + j), compact_number(odd, bf16, from + j), bf16, 16, rows));
 	for (int j = 0; from < n && j < COMPACT_NR; j += 16)
-		_mm512_storeu_si512(dst + j, avx512_paired(even + from + j, odd + from + j, n - from > j ? n - from - j : 0, rows));
+		_mm512_storeu_si512(dst + j, avx512_paired(compact_number(even, bf16, from + j), compact_number(odd, bf16, from + j), bf16,
+		                                           n - from > j ? n - from - j : 0, rows));
+}
+
+TARGET void compact_avx512_weave(uint32_t *dst, int64_t pitch, const void *even, const void *odd, int bf16, int64_t n)
+{
+	if (bf16)
+		weave(dst, pitch, even, odd, 1, n);
+	else
+		weave(dst, pitch, even, odd, 0, n);
 }
 
 enum {
@@ -145,9 +157,11 @@ enum {
 };
 
 /* Store the pairs of WIDE columns as four groups of COMPACT_MR, `step` bytes apart. */
-TARGET static inline void store_groups(char *dst, int64_t step, const float *even, const float *odd, int64_t k)
+TARGET __attribute__((always_inline)) static inline void store_groups(char *dst, int64_t step, const void *even, const void *odd, int bf16, int64_t k)
 {
-	__m512i a = avx512_paired(even, odd, 16, k), b = avx512_paired(even + 16, odd + 16, 16, k), c = avx512_paired(even + 32, odd + 32, 16, k);
+	__m512i a = avx512_paired(even, odd, bf16, 16, k);
+	__m512i b = avx512_paired(compact_number(even, bf16, 16), compact_number(odd, bf16, 16), bf16, 16, k);
+	__m512i c = avx512_paired(compact_number(even, bf16, 32), compact_number(odd, bf16, 32), bf16, 16, k);
 	const __mmask16 group = (1 << COMPACT_MR) - 1;
 
 	_mm512_mask_storeu_epi32(dst, group, a);
@@ -156,31 +170,40 @@ TARGET static inline void store_groups(char *dst, int64_t step, const float *eve
 	_mm512_mask_storeu_epi32(dst + 3 * step, group, _mm512_alignr_epi32(c, c, 4));
 }
 
-TARGET static void avx512_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
+TARGET __attribute__((always_inline)) static inline void across(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k)
 {
 	int64_t step = avx512_row((k + 1) / 2) * COMPACT_MR;
 
 	for (int64_t at = 0; at < k; at += 2) {
 		char *to = (char *)dst + avx512_row(at / 2 * COMPACT_MR);
-		const float *even = a + at * lda;
+		const void *even = compact_number(a, bf16, at * lda), *odd = compact_number(even, bf16, lda);
 		int64_t i = 0;
 
 		for (; i + WIDE <= n; i += WIDE, to += 4 * step) {
 			for (int64_t v = i; v < i + WIDE; v += 16) {
-				__builtin_prefetch(even + SOON_ROWS * lda + v);
-				__builtin_prefetch(even + (SOON_ROWS + 1) * lda + v);
+				__builtin_prefetch(compact_number(even, bf16, SOON_ROWS * lda + v));
+				__builtin_prefetch(compact_number(odd, bf16, SOON_ROWS * lda + v));
 			}
-			store_groups(to, step, even + i, even + lda + i, k - at);
+			store_groups(to, step, compact_number(even, bf16, i), compact_number(odd, bf16, i), bf16, k - at);
 		}
 		for (; i < n; i += COMPACT_MR, to += step) {
 			int64_t rows = n - i < COMPACT_MR ? n - i : COMPACT_MR;
 
-			_mm512_mask_storeu_epi32(to, (__mmask16)((1u << rows) - 1), avx512_paired(even + i, even + lda + i, rows, k - at));
+			_mm512_mask_storeu_epi32(to, (__mmask16)((1u << rows) - 1),
+			                         avx512_paired(compact_number(even, bf16, i), compact_number(odd, bf16, i), bf16, rows, k - at));
 		}
 	}
 }
 
-TARGET void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, int64_t n, int64_t k)
+TARGET static void avx512_across(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k)
+{
+	if (bf16)
+		across(dst, a, 1, lda, n, k);
+	else
+		across(dst, a, 0, lda, n, k);
+}
+
+TARGET __attribute__((always_inline)) static inline void columns(uint32_t *dst, const void *b, int bf16, int64_t ldb, int64_t n, int64_t k)
 {
 	for (int64_t at = 0; at < k; at += 32)
 		for (int64_t j = 0; j < COMPACT_NR; j += 16) {
@@ -188,16 +211,24 @@ TARGET void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, i
 			__m512i r[16];
 
 			for (int i = 0; i < 16; i++) {
-				const float *x = b + (j + i) * ldb + at;
+				const void *x = compact_number(b, bf16, (j + i) * ldb + at);
 
-				__builtin_prefetch(x + SOON_COLUMNS);
-				__builtin_prefetch(x + SOON_COLUMNS + 16);
-				r[i] = avx512_rounded(x, j + i < n ? k - at : 0);
+				__builtin_prefetch(compact_number(x, bf16, SOON_COLUMNS));
+				__builtin_prefetch(compact_number(x, bf16, SOON_COLUMNS + 16));
+				r[i] = avx512_rounded(x, bf16, j + i < n ? k - at : 0);
 			}
 			avx512_transpose(r);
 			for (int i = 0; i < 16 && i < rows; i++)
 				_mm512_storeu_si512(dst + (at / 2 + i) * COMPACT_NR + j, r[i]);
 		}
+}
+
+TARGET void compact_avx512_columns(uint32_t *dst, const void *b, int bf16, int64_t ldb, int64_t n, int64_t k)
+{
+	if (bf16)
+		columns(dst, b, 1, ldb, n, k);
+	else
+		columns(dst, b, 0, ldb, n, k);
 }
 
 const struct compact_kernel compact_avx512 = {.mr = COMPACT_MR,

@@ -1,4 +1,5 @@
 /* The product with compact weights on any CPU. A bf16 is the upper half of a float, so it is computed with float products. */
+#include "kernels/bf16.h"
 #include "kernels/compacttile.h"
 #include "kernels/simd.h"
 #include "kernels/vmath.h"
@@ -8,21 +9,25 @@ typedef uint32_t vbits __attribute__((vector_size(VBYTES), may_alias));
 enum { MR = VREGS == 32 ? COMPACT_MR : COMPACT_MR / 2, NR = 2 * VLEN };
 _Static_assert(COMPACT_NR % NR == 0, "a panel is whole tiles wide");
 
-/* Round as VCVTNEPS2BF16 does: to nearest even, NaN stays NaN, subnormal values become zero. */
-static uint32_t bf16_round(uint32_t u)
+static uint32_t rounded_bits(float x)
 {
-	uint32_t r = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000, mag = u & 0x7fffffff;
-
-	r = mag > 0x7f800000 ? (u | 0x400000) & 0xffff0000 : r;
-	return mag < 0x800000 ? u & 0x80000000 : r;
+	return bf16_round((uint32_t)bits_of_float(x));
 }
 
-static void portable_round(void *dst, const float *x, int64_t k)
+/* The bits of number i of x, a float or with `bf16` a bf16, as those of a float. */
+static inline uint32_t number_bits(const void *x, int bf16, int64_t i)
+{
+	return bf16 ? (uint32_t)((const uint16_t *)x)[i] << 16 : rounded_bits(((const float *)x)[i]);
+}
+
+static void portable_round(void *dst, const void *x, int bf16, int64_t k)
 {
 	float *restrict to = dst;
 
-	for (int64_t i = 0; i < k; i++)
-		to[i] = float_of_bits((int32_t)bf16_round((uint32_t)bits_of_float(x[i])));
+	for (int64_t i = 0; bf16 && i < k; i++)
+		to[i] = float_of_bits((int32_t)number_bits(x, 1, i));
+	for (int64_t i = 0; !bf16 && i < k; i++)
+		to[i] = float_of_bits((int32_t)number_bits(x, 0, i));
 	if (k % 2)
 		to[k] = 0;
 }
@@ -171,45 +176,49 @@ static void portable_tile_across(float *sum, int64_t ld, const void *a, const ui
 	multiply(sum, ld, a, b, pairs, m, 1);
 }
 
-static uint32_t rounded_bits(float x)
-{
-	return bf16_round((uint32_t)bits_of_float(x));
-}
-
-static void portable_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
+static void portable_across(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k)
 {
 	int64_t step = portable_row((k + 1) / 2), pair = portable_row(COMPACT_MR);
 
 	for (int64_t at = 0; at < k; at += 2)
 		for (int64_t i = 0; i < n; i += COMPACT_MR) {
-			const float *even = a + at * lda + i;
+			const void *even = compact_number(a, bf16, at * lda + i);
 			float *restrict to = (float *)((char *)dst + i * step + at / 2 * pair);
 
 			for (int64_t v = 0; v < COMPACT_MR && v < n - i; v++) {
-				to[2 * v] = float_of_bits((int32_t)rounded_bits(even[v]));
-				to[2 * v + 1] = at + 1 < k ? float_of_bits((int32_t)rounded_bits(even[lda + v])) : 0;
+				to[2 * v] = float_of_bits((int32_t)number_bits(even, bf16, v));
+				to[2 * v + 1] = at + 1 < k ? float_of_bits((int32_t)number_bits(even, bf16, lda + v)) : 0;
 			}
 		}
 }
 
-static void portable_weave(uint32_t *restrict dst, int64_t pitch, const float *restrict even, const float *restrict odd, int64_t n)
+static inline __attribute__((always_inline)) void weave(uint32_t *restrict dst, int64_t pitch, const void *restrict even, const void *restrict odd,
+                                                        int bf16, int64_t n)
 {
 	for (int64_t from = 0; from < n; from += COMPACT_NR, dst += pitch)
 		for (int64_t j = 0; j < COMPACT_NR; j++)
-			dst[j] = from + j < n ? rounded_bits(even[from + j]) >> 16 | (odd ? rounded_bits(odd[from + j]) : 0) : 0;
+			dst[j] = from + j < n ? number_bits(even, bf16, from + j) >> 16 | (odd ? number_bits(odd, bf16, from + j) : 0) : 0;
 }
 
-static void portable_columns(uint32_t *restrict dst, const float *restrict b, int64_t ldb, int64_t n, int64_t k)
+static void portable_weave(uint32_t *dst, int64_t pitch, const void *even, const void *odd, int bf16, int64_t n)
+{
+	if (bf16)
+		weave(dst, pitch, even, odd, 1, n);
+	else
+		weave(dst, pitch, even, odd, 0, n);
+}
+
+static void portable_columns(uint32_t *restrict dst, const void *restrict b, int bf16, int64_t ldb, int64_t n, int64_t k)
 {
 	if (n < COMPACT_NR)
 		memset(dst, 0, (size_t)((k + 1) / 2 * COMPACT_NR) * sizeof *dst);
 	for (int64_t j = 0; j < n; j++) {
-		const float *x = b + j * ldb;
+		const void *x = compact_number(b, bf16, j * ldb);
 
 		for (int64_t i = 0; i + 1 < k; i += 2)
-			dst[i / 2 * COMPACT_NR + j] = rounded_bits(x[i]) >> 16 | rounded_bits(x[i + 1]);
+			dst[i / 2 * COMPACT_NR + j] = number_bits(x, bf16, i) >> 16 | number_bits(x, bf16, i + 1);
 		if (k % 2)
-			dst[k / 2 * COMPACT_NR + j] = rounded_bits(x[k - 1]) >> 16;
+			dst[k / 2 * COMPACT_NR + j] = number_bits(x, bf16, k - 1) >> 16;
 	}
 }
 

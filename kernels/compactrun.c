@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kernels/bf16.h"
 #include "kernels/cut.h"
 #include "kernels/flavour.h"
 #include "kernels/simd.h"
@@ -20,7 +21,8 @@ enum {
 	CHUNKS = 4,       /* chunks of K of which a task holds rounded rows at a time; MC rows of them are 576 KB in bf16 */
 	SOON = 8,         /* rows by which an operand that is being rounded is prefetched */
 	SOON_STORED = 16, /* rows by which the memory of a panel that is being packed is prefetched */
-	HELD = 1 << 23    /* bytes of chunks of op(A) that are rounded for all tasks, about */
+	HELD = 1 << 23,   /* bytes of chunks of op(A) that are rounded for all tasks, about */
+	PANELS = 48       /* most panels of a task of a kernel that adds to sums in memory chunk by chunk */
 };
 _Static_assert(MC % COMPACT_MR == 0 && MC % COMPACT_MR_AMX == 0, "a task is whole tiles");
 
@@ -55,16 +57,19 @@ void *compact_panel_at(const struct compact_panels *b, int64_t chunk, int64_t pa
 	return (char *)(uintptr_t)b->data + (size_t)(pair * 2 * NR) * (b->type == COMPACT_BF16 ? 2 : 1);
 }
 
-void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, int64_t pitch, const float *b, int64_t ldb, int64_t n, int64_t k)
+void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, int64_t pitch, const void *b, int bf16, int64_t ldb, int64_t n,
+                       int64_t k)
 {
-	for (int64_t at = 0; at < k; at += 2, dst += NR, b += 2 * ldb) {
+	for (int64_t at = 0; at < k; at += 2, dst += NR) {
+		const void *even = compact_number(b, bf16, at * ldb), *odd = compact_number(even, bf16, ldb);
+
 		for (int64_t j = 0; j < n; j += 16) {
-			__builtin_prefetch(b + SOON * ldb + j);
-			__builtin_prefetch(b + (SOON + 1) * ldb + j);
+			__builtin_prefetch(compact_number(even, bf16, SOON * ldb + j));
+			__builtin_prefetch(compact_number(odd, bf16, SOON * ldb + j));
 			if (at + SOON_STORED < k)
 				__builtin_prefetch(dst + SOON_STORED / 2 * NR + j / NR * pitch + j % NR, 1);
 		}
-		q->weave(dst, pitch, b, at + 1 < k ? b + ldb : NULL, n);
+		q->weave(dst, pitch, even, at + 1 < k ? odd : NULL, bf16, n);
 	}
 }
 
@@ -120,25 +125,33 @@ struct job {
 	const struct gemm *g;
 	const struct compact_panels *b;
 	const struct compact_kernel *kernel;
-	float *c;
-	const float *a;
+	void *c;
+	const void *a;
+	int c_bf16, a_bf16; /* whether they are stored in bf16 */
 	const struct gemm_epilogue_f32 *ep;
 	int64_t mc, np;  /* a task's rows and panels */
 	int64_t mt, nt;  /* number of tasks along M and along N */
 	int64_t workers; /* of the pool */
 	char *own;       /* scratch of worker 0 */
-	char *rounded;   /* a wave of chunks of op(A), rounded for all tasks, [chunk][row]; NULL: each task rounds its own */
-	int64_t chunk0;  /* first chunk of the wave */
-	int64_t wave;    /* chunks of a wave; without `rounded`, all */
-	int stream;      /* ep->aux is stored around the cache */
+	size_t own_bytes;
+	char *rounded;  /* a wave of chunks of op(A), rounded for all tasks, [chunk][row]; NULL: each task rounds its own */
+	int64_t chunk0; /* first chunk of the wave */
+	int64_t wave;   /* chunks of a wave; without `rounded`, all */
+	int stream;     /* ep->aux is stored around the cache */
 };
 
-/* Bytes of a worker's scratch: a panel widened to bf16, then rounded rows of op(A). */
-enum { WIDE = COMPACT_PAIRS * NR * 4, OWN = WIDE + CHUNKS * MC * ROW };
+/* Bytes of a worker's scratch: a panel widened to bf16, rounded rows of op(A), then sums of earlier chunks if C cannot hold them. */
+enum { WIDE = COMPACT_PAIRS * NR * 4, ROWS = CHUNKS * MC * ROW };
 
-size_t compact_own_bytes(void)
+size_t compact_own_bytes(const struct gemm *g, unsigned stored)
 {
-	return OWN;
+	int64_t panels = g ? ceil_div(g->n, NR) : 0;
+
+	if (!(stored & GEMM_BF16_C) || g->k <= KC)
+		return WIDE + ROWS;
+	if (g->k <= CHUNKS * KC)
+		panels = min64(panels, PANELS);
+	return WIDE + ROWS + (size_t)(panels * MC * NR) * sizeof(float);
 }
 
 static int64_t wave_bytes(const struct gemm *g)
@@ -157,11 +170,10 @@ size_t compact_shared_bytes(const struct gemm *g, int workers)
 }
 
 /* What follows the bias, for n numbers z of row i from column j on: store them in the epilogue's aux and, after its activation or times GELU's
- * slope, in C. Inlined for a constant n in the common case. */
+ * slope, in c. Inlined for a constant n in the common case. */
 static inline __attribute__((always_inline)) void row_activate(const struct job *s, const struct gemm_epilogue_f32 *ep, int64_t i, int64_t j,
-                                                               const float *z, int64_t n)
+                                                               const float *z, float *c, int64_t n)
 {
-	float *c = s->c + i * s->g->ldc + j;
 	enum gemm_act act = ep ? ep->act : GEMM_LINEAR;
 
 	if (ep && ep->aux && s->stream && n == NR)
@@ -186,37 +198,74 @@ static inline __attribute__((always_inline)) void row_activate(const struct job 
 			c[v] = z[v];
 }
 
-/* Add the earlier chunks or the old C, and with `last` apply scale, bias and activation. `sum` may be the row of C. */
-static inline __attribute__((always_inline)) void row_finish(const struct job *s, int64_t i, int64_t j, const float *sum, int64_t n, int add,
-                                                             int last)
+/* The same, storing the row of C. */
+static inline __attribute__((always_inline)) void row_store(const struct job *s, const struct gemm_epilogue_f32 *ep, int64_t i, int64_t j,
+                                                            const float *z, int64_t n)
+{
+	int64_t at = i * s->g->ldc + j;
+	float c[NR];
+
+	if (s->c_bf16) {
+		row_activate(s, ep, i, j, z, c, n);
+		bf16_store((uint16_t *)s->c + at, c, n);
+	} else {
+		row_activate(s, ep, i, j, z, (float *)s->c + at, n);
+	}
+}
+
+/* Sums of the chunks so far: in C, or, if C is bf16, in memory of the thread. */
+struct sums {
+	float *at;
+	int64_t ld;
+};
+
+/* Those of panel p in rows from i0 on, of a task whose panels begin with p0. Panels that are finished one by one share the thread's memory. */
+static struct sums sums_of(const struct job *s, char *own, int64_t i0, int64_t p0, int64_t p)
+{
+	int one_by_one = !s->kernel->tile_add && chunk_count(s->b) <= CHUNKS;
+
+	if (s->c_bf16)
+		return (struct sums){(float *)(void *)(own + WIDE + ROWS) + (one_by_one ? 0 : p - p0) * s->mc * NR, NR};
+	return (struct sums){(float *)s->c + i0 * s->g->ldc + p * NR, s->g->ldc};
+}
+
+/* Add the sums so far, of earlier chunks or the old C, and store the result there; with `last` apply scale, bias and activation and store C. */
+static inline __attribute__((always_inline)) void row_finish(const struct job *s, int64_t i, int64_t j, const float *sum, int64_t n, float *so_far,
+                                                             int add, int last)
 {
 	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;
 	const float *scale = last && s->b->scale ? s->b->scale + j : NULL, *bias = ep && ep->bias ? ep->bias + j : NULL;
-	const float *c = s->c + i * s->g->ldc + j;
 	float z[NR];
 
 	for (int64_t v = 0; v < n; v++)
 		z[v] = sum[v];
 	for (int64_t v = 0; add && v < n; v++)
-		z[v] += c[v];
+		z[v] += so_far[v];
+	if (!last) {
+		memcpy(so_far, z, (size_t)n * sizeof *z);
+		return;
+	}
 	for (int64_t v = 0; scale && v < n; v++)
 		z[v] *= scale[v];
 	for (int64_t v = 0; bias && v < n; v++)
 		z[v] += bias[v];
-	row_activate(s, ep, i, j, z, n);
+	row_store(s, ep, i, j, z, n);
 }
 
-/* Prefetch what is read and written of m rows: C if `with_c`, and with `last` the matrices of the epilogue. Always inlined, because GCC leaves out
- * calls of a function that does nothing but prefetch. */
-static inline __attribute__((always_inline)) void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n, int last, int with_c)
+/* Prefetch what is read and written of m rows: the sums so far if that is not NULL, and with `last` a C in bf16 and the matrices of the epilogue.
+ * Always inlined, because GCC leaves out calls of a function that does nothing but prefetch. */
+static inline __attribute__((always_inline)) void prefetch_rows(const struct job *s, int64_t i, int64_t j, int64_t m, int64_t n, int last,
+                                                                const struct sums *so_far)
 {
 	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;
 	float *aux = ep && ep->aux ? ep->aux + i * ep->ldaux + j : NULL;
 	const float *pre = ep && ep->pre ? ep->pre + i * ep->ldpre + j : NULL;
 
-	for (int64_t r = 0; with_c && r < m; r++)
+	for (int64_t r = 0; so_far && r < m; r++)
 		for (int64_t v = 0; v < n; v += 16)
-			__builtin_prefetch(s->c + (i + r) * s->g->ldc + j + v, 1);
+			__builtin_prefetch(so_far->at + r * so_far->ld + v, 1);
+	for (int64_t r = 0; s->c_bf16 && last && r < m; r++)
+		__builtin_prefetch((uint16_t *)s->c + (i + r) * s->g->ldc + j, 1);
 	for (int64_t r = 0; aux && !s->stream && r < m; r++)
 		for (int64_t v = 0; v < n; v += 16)
 			__builtin_prefetch(aux + r * ep->ldaux + v, 1);
@@ -231,13 +280,14 @@ static int activates(const struct job *s)
 	return s->ep && (s->ep->aux || s->ep->pre || s->ep->act != GEMM_LINEAR);
 }
 
-/* Compute one panel's columns of rows [i0, i1), one chunk of K. A tile that stores its sums in C needs no prefetch of C, because the processor does
- * not wait for stores. */
-static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t panel, const char *rows, void *wide)
+/* Compute one panel's columns of rows [i0, i1), one chunk of K. so_far: the sums of the chunks before, in row i0. A tile that adds to them in place
+ * needs no prefetch of them, because the processor does not wait for stores. */
+static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t panel, struct sums so_far, const char *rows, void *wide)
 {
 	int64_t pairs = compact_chunk_pairs(s->b, chunk), j = panel * NR, n = min64(NR, s->b->n - j), step = s->kernel->row(pairs);
 	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, across = s->g->ta == GEMM_T;
-	int into = s->kernel->tile_into && n == NR && !(last && s->b->scale), active = last && activates(s), direct = into && (add || !active);
+	int into = s->kernel->tile_into && n == NR && !(last && s->b->scale), active = last && (activates(s) || s->c_bf16);
+	int direct = into && (add || !active);
 	const void *b = compact_panel_at(s->b, chunk, panel);
 	const float *bias = last && s->ep && s->ep->bias ? s->ep->bias + j : NULL;
 	float sum[COMPACT_MR * NR] __attribute__((aligned(64))), z[NR] __attribute__((aligned(64)));
@@ -248,25 +298,26 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 	}
 	for (int64_t i = i0; i < i1; i += COMPACT_MR) {
 		int64_t m = min64(COMPACT_MR, i1 - i);
+		struct sums here = {so_far.at + (i - i0) * so_far.ld, so_far.ld};
 
-		prefetch_rows(s, i, j, m, n, last, !direct);
+		prefetch_rows(s, i, j, m, n, last, direct ? NULL : &here);
 		if (into) {
-			float *to = direct ? s->c + i * s->g->ldc + j : sum;
-			int64_t ld = direct ? s->g->ldc : NR;
+			float *to = direct ? here.at : sum;
+			int64_t ld = direct ? here.ld : NR;
 
 			s->kernel->tile_into(to, ld, rows + (i - i0) * step, b, pairs, m, across, add, bias);
 			for (int64_t r = 0; active && r < m; r++) {
 				memcpy(z, to + r * ld, sizeof z);
-				row_activate(s, s->ep, i + r, j, z, NR);
+				row_store(s, s->ep, i + r, j, z, NR);
 			}
 			continue;
 		}
 		(across ? s->kernel->tile_across : s->kernel->tile)(sum, NR, rows + (i - i0) * step, b, pairs, m);
 		for (int64_t r = 0; r < m; r++)
 			if (n == NR)
-				row_finish(s, i + r, j, sum + r * NR, NR, add, last);
+				row_finish(s, i + r, j, sum + r * NR, NR, here.at + r * here.ld, add, last);
 			else
-				row_finish(s, i + r, j, sum + r * NR, n, add, last);
+				row_finish(s, i + r, j, sum + r * NR, n, here.at + r * here.ld, add, last);
 	}
 }
 
@@ -277,6 +328,7 @@ struct beside {
 	const struct job *s;
 	struct span {
 		int64_t i, j, m, n, done; /* rows [i, i + m), columns [j, j + n), and the rows done */
+		struct sums so_far;       /* of those rows */
 	} before, after;
 	int64_t each; /* rows done between two steps */
 	float *sum;
@@ -287,11 +339,14 @@ static void finish_rows(struct beside *u, int64_t rows)
 {
 	struct span *t = &u->before;
 
-	for (int64_t end = min64(t->done + rows, t->m); t->done < end; t->done++)
+	for (int64_t end = min64(t->done + rows, t->m); t->done < end; t->done++) {
+		float *so_far = t->so_far.at + t->done * t->so_far.ld;
+
 		if (t->n == NR)
-			row_finish(u->s, t->i + t->done, t->j, u->sum + t->done * NR, NR, 0, u->last);
+			row_finish(u->s, t->i + t->done, t->j, u->sum + t->done * NR, NR, so_far, 0, u->last);
 		else
-			row_finish(u->s, t->i + t->done, t->j, u->sum + t->done * NR, t->n, 0, u->last);
+			row_finish(u->s, t->i + t->done, t->j, u->sum + t->done * NR, t->n, so_far, 0, u->last);
+	}
 }
 
 static void beside_product(void *arg)
@@ -299,22 +354,23 @@ static void beside_product(void *arg)
 	struct beside *u = arg;
 	struct span *t = &u->after;
 	int64_t rows = min64(u->each, t->m - t->done);
+	struct sums so_far = {t->so_far.at + t->done * t->so_far.ld, t->so_far.ld};
 
 	finish_rows(u, u->each);
-	prefetch_rows(u->s, t->i + t->done, t->j, rows, t->n, u->last, 1);
+	prefetch_rows(u->s, t->i + t->done, t->j, rows, t->n, u->last, &so_far);
 	t->done += rows;
 }
 
 static int has_epilogue(const struct job *s)
 {
-	return s->b->scale || activates(s) || (s->ep && s->ep->bias);
+	return s->b->scale || activates(s) || s->c_bf16 || (s->ep && s->ep->bias);
 }
 
 /* Panels [p0, p1) of rows [i0, i1), one chunk of K. Whole tiles without an epilogue are computed in place; others in one of two memories, so that the
  * tile before is finished beside the product. */
-static void panels_add(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t p0, int64_t p1, const char *rows, void *wide)
+static void panels_add(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t p0, int64_t p1, const char *rows, char *own)
 {
-	int64_t pairs = compact_chunk_pairs(s->b, chunk), step = s->kernel->row(pairs), mr = s->kernel->mr, ldc = s->g->ldc;
+	int64_t pairs = compact_chunk_pairs(s->b, chunk), step = s->kernel->row(pairs), mr = s->kernel->mr;
 	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, turn = 0;
 	float sums[2][COMPACT_MR_AMX * NR] __attribute__((aligned(64)));
 	struct beside u = {.s = s, .each = ceil_div(mr, pairs > COMPACT_DEEP ? ceil_div(pairs, COMPACT_DEEP) : 1), .last = last};
@@ -322,28 +378,32 @@ static void panels_add(const struct job *s, int64_t i0, int64_t i1, int64_t chun
 	for (int64_t p = p0; p < p1; p++) {
 		const void *b = compact_panel_at(s->b, chunk, p);
 		int64_t j = p * NR, n = min64(NR, s->b->n - j);
+		struct sums so_far = sums_of(s, own, i0, p0, p), next = p + 1 < p1 ? sums_of(s, own, i0, p0, p + 1) : so_far;
 
 		if (s->b->type == COMPACT_INT8) {
-			s->kernel->widen(wide, b, pairs);
-			b = wide;
+			s->kernel->widen((uint32_t *)(void *)own, b, pairs);
+			b = own;
 		}
 		for (int64_t i = i0; i < i1; i += mr) {
 			int64_t m = min64(mr, i1 - i);
 			int in_place = m == mr && n == NR && !(last && has_epilogue(s));
-			float *c = s->c + i * ldc + j, *sum = sums[turn];
+			struct sums below = {so_far.at + mr * so_far.ld, so_far.ld};
+			float *sum = sums[turn];
 
-			u.after = i + mr < i1  ? (struct span){.i = i + mr, .j = j, .m = min64(mr, i1 - i - mr), .n = n}
-			          : p + 1 < p1 ? (struct span){.i = i0, .j = j + NR, .m = min64(mr, i1 - i0), .n = min64(NR, s->b->n - j - NR)}
-			                       : (struct span){0};
+			u.after = i + mr < i1  ? (struct span){.i = i + mr, .j = j, .m = min64(mr, i1 - i - mr), .n = n, .so_far = below}
+			          : p + 1 < p1 ? (struct span){i0, j + NR, min64(mr, i1 - i0), min64(NR, s->b->n - j - NR), 0, next}
+			                       : (struct span){.so_far = so_far};
 			for (int64_t r = 0; add && !in_place && r < m; r++)
-				memcpy(sum + r * NR, c + r * ldc, (size_t)n * sizeof *sum);
-			s->kernel->tile_add(in_place ? c : sum, in_place ? ldc : NR, rows + (i - i0) * step, b, pairs, m, add, beside_product, &u);
+				memcpy(sum + r * NR, so_far.at + r * so_far.ld, (size_t)n * sizeof *sum);
+			s->kernel->tile_add(in_place ? so_far.at : sum, in_place ? so_far.ld : NR, rows + (i - i0) * step, b, pairs, m, add,
+			                    beside_product, &u);
 			finish_rows(&u, mr);
-			if (in_place)
-				continue;
-			u.before = (struct span){.i = i, .j = j, .m = m, .n = n};
-			u.sum = sum;
-			turn = !turn;
+			if (!in_place) {
+				u.before = (struct span){.i = i, .j = j, .m = m, .n = n, .so_far = so_far};
+				u.sum = sum;
+				turn = !turn;
+			}
+			so_far = below;
 		}
 	}
 	finish_rows(&u, mr);
@@ -356,34 +416,39 @@ static void rows_round(const struct job *s, int64_t i0, int64_t i1, int64_t chun
 	int64_t kc = compact_chunk_len(s->b, chunk), step = q->row(compact_chunk_pairs(s->b, chunk)), lda = s->g->lda;
 
 	if (s->g->ta == GEMM_T)
-		q->across(rows, s->a + chunk * KC * lda + i0, lda, i1 - i0, kc);
+		q->across(rows, compact_number(s->a, s->a_bf16, chunk * KC * lda + i0), s->a_bf16, lda, i1 - i0, kc);
 	else
 		for (int64_t i = i0; i < i1; i++) {
-			const float *x = s->a + i * lda + chunk * KC;
+			const void *x = compact_number(s->a, s->a_bf16, i * lda + chunk * KC);
 
-			for (int64_t k = 0; k < kc; k += 16)
-				__builtin_prefetch(x + SOON * lda + k);
-			q->round(rows + (i - i0) * step, x, kc);
+			for (int64_t k = 0; k < kc; k += s->a_bf16 ? 32 : 16)
+				__builtin_prefetch(compact_number(x, s->a_bf16, SOON * lda + k));
+			q->round(rows + (i - i0) * step, x, s->a_bf16, kc);
 		}
 }
 
-/* sums[i] = the sum of row i of op(A) over one chunk [+ sums[i]], for rows [i0, i1); A is transposed. */
-static void row_sums(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, float *restrict sums)
+static inline float number_value(const void *x, int bf16, int64_t i)
+{
+	return bf16 ? float_of_bits((int32_t)((uint32_t)((const uint16_t *)x)[i] << 16)) : ((const float *)x)[i];
+}
+
+/* sums[i] = the sum of row i of op(A) over one chunk [+ sums[i]], for rows [i0, i1); A is transposed. bf16: s->a_bf16, as a constant. */
+static inline __attribute__((always_inline)) void row_sums(const struct job *s, int bf16, int64_t i0, int64_t i1, int64_t chunk, float *restrict sums)
 {
 	int64_t kc = compact_chunk_len(s->b, chunk), lda = s->g->lda;
 
 	for (int64_t i = i0; i < i1; i += SUMMED) {
-		const float *a = s->a + chunk * KC * lda + i;
+		const void *a = compact_number(s->a, bf16, chunk * KC * lda + i);
 		float sum[SUMMED] = {0};
 
 		if (i1 - i >= SUMMED)
 			for (int64_t k = 0; k < kc; k++)
 				for (int v = 0; v < SUMMED; v++)
-					sum[v] += a[k * lda + v];
+					sum[v] += number_value(a, bf16, k * lda + v);
 		else
 			for (int64_t k = 0; k < kc; k++)
 				for (int64_t v = 0; v < i1 - i; v++)
-					sum[v] += a[k * lda + v];
+					sum[v] += number_value(a, bf16, k * lda + v);
 		for (int64_t v = 0; v < min64(SUMMED, i1 - i); v++)
 			sums[i + v] = chunk ? sums[i + v] + sum[v] : sum[v];
 	}
@@ -412,25 +477,27 @@ static void task_tile(void *arg, int64_t task, int worker)
 	int64_t i0 = part.row * s->mc, i1 = min64(i0 + s->mc, s->g->m), p0 = part.column * s->np;
 	int64_t p1 = min64(p0 + s->np, compact_panel_count(s->b)), chunk = s->chunk0, end = min64(chunk + s->wave, chunk_count(s->b));
 	int64_t together = s->kernel->tile_add ? 1 : CHUNKS;
-	char *wide = s->own + (size_t)worker * OWN, *own = wide + WIDE, *rows[CHUNKS];
+	char *own = s->own + (size_t)worker * s->own_bytes, *rows[CHUNKS];
 
 	if (s->kernel->begin)
 		s->kernel->begin();
 	for (int64_t next; chunk < end; chunk = next) {
 		next = min64(chunk + together, end);
 		for (int64_t u = chunk; u < next; u++) {
-			rows[u - chunk] = s->rounded ? rounded_rows(s, u, i0) : own + (u - chunk) * MC * ROW;
+			rows[u - chunk] = s->rounded ? rounded_rows(s, u, i0) : own + WIDE + (u - chunk) * MC * ROW;
 			if (!s->rounded)
 				rows_round(s, i0, i1, u, rows[u - chunk]);
-			if (!p0 && s->ep && s->ep->row_sums)
-				row_sums(s, i0, i1, u, s->ep->row_sums);
+			if (!p0 && s->ep && s->ep->row_sums && s->a_bf16)
+				row_sums(s, 1, i0, i1, u, s->ep->row_sums);
+			else if (!p0 && s->ep && s->ep->row_sums)
+				row_sums(s, 0, i0, i1, u, s->ep->row_sums);
 		}
 		if (s->kernel->tile_add)
-			panels_add(s, i0, i1, chunk, p0, p1, rows[0], wide);
+			panels_add(s, i0, i1, chunk, p0, p1, rows[0], own);
 		else
 			for (int64_t p = p0; p < p1; p++)
 				for (int64_t u = chunk; u < next; u++)
-					panel_run(s, i0, i1, u, p, rows[u - chunk], wide);
+					panel_run(s, i0, i1, u, p, sums_of(s, own, i0, p0, p), rows[u - chunk], own);
 	}
 	if (s->kernel->end)
 		s->kernel->end();
@@ -468,12 +535,16 @@ static void job_cut(struct job *s)
 	s->nt = ceil_div(all, s->np);
 }
 
-void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, const struct compact_panels *b, float *c,
-                      const float *a, const struct gemm_epilogue_f32 *ep, void *own, void *shared)
+void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, unsigned stored, const struct compact_panels *b,
+                      void *c, const void *a, const struct gemm_epilogue_f32 *ep, void *own, void *shared)
 {
 	struct job s = {.g = g, .b = b, .kernel = kernel, .c = c, .a = a, .ep = ep, .own = own, .workers = pool_threads(p), .wave = chunk_count(b)};
 
-	assert(!g->make && !g->alpha && (!ep || (!ep->start && (!ep->row_sums || g->ta == GEMM_T))));
+	assert(!g->make && !g->alpha && (!ep || (!ep->start && (!ep->row_sums || g->ta == GEMM_T))) && kernel->panels <= PANELS);
+	assert(!(stored & GEMM_BF16_C) || (g->ta == GEMM_N && !g->accumulate));
+	s.a_bf16 = (stored & GEMM_BF16_A) != 0;
+	s.c_bf16 = (stored & GEMM_BF16_C) != 0;
+	s.own_bytes = compact_own_bytes(g, stored);
 	if (!g->m || !b->n)
 		return;
 	s.stream = ep && v_streams(ep->aux, g->m, g->n, ep->ldaux);

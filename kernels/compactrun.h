@@ -5,6 +5,7 @@
 
 #include "kernels/compact.h"
 #include "kernels/compacttile.h"
+#include "kernels/gemm_bf16.h"
 
 /* The panels of op(B) (K, N): [chunk of GEMM_KC ks][panel][pair of ks][COMPACT_NR], two numbers to an element of `type`. */
 struct compact_panels {
@@ -20,17 +21,19 @@ int64_t compact_chunk_pairs(const struct compact_panels *b, int64_t chunk);
 int64_t compact_panel_count(const struct compact_panels *b);
 void *compact_panel_at(const struct compact_panels *b, int64_t chunk, int64_t panel);
 
-/* Pack n columns of B, stored row by row with row stride ldb, into panels of k numbers, `pitch` elements apart. Columns of the last panel from n on
- * are zero. Many panels at a time would displace each other in the first-level cache. */
-void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, int64_t pitch, const float *b, int64_t ldb, int64_t n, int64_t k);
+/* Pack n columns of B, floats or with `bf16` bf16, stored row by row with row stride ldb, into panels of k numbers, `pitch` elements apart. Columns
+ * of the last panel from n on are zero. Many panels at a time would displace each other in the first-level cache. */
+void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, int64_t pitch, const void *b, int bf16, int64_t ldb, int64_t n,
+                       int64_t k);
 
-/* C = act(op(A) op(B) [* scale] [+ C] + bias), as gemm_run_f32 with g's ta, m, lda, ldc and accumulate, and ep's bias, act, aux and row_sums. op(A)
- * is rounded to bf16. own: compact_own_bytes() of memory for each thread of the pool, aligned to 64. shared: memory that the threads
- * share for rounded rows of a transposed A, compact_shared_bytes() of it, aligned to 64; NULL if that is 0. */
-size_t compact_own_bytes(void);
+/* C = act(op(A) op(B) [* scale] [+ C] + bias), as gemm_run_f32 with g's ta, m, lda, ldc and accumulate, and ep's bias, act, aux, pre and row_sums.
+ * op(A) is rounded to bf16. stored: GEMM_BF16_A and GEMM_BF16_C as in gemm_bf16_run. own: compact_own_bytes() of memory for each thread of the pool,
+ * aligned to 64. shared: memory that the threads share for rounded rows of a transposed A, compact_shared_bytes() of it, aligned to 64; NULL if that
+ * is 0. compact_own_bytes() reads n and k of g, which may be NULL if C is float. */
+size_t compact_own_bytes(const struct gemm *g, unsigned stored);
 size_t compact_shared_bytes(const struct gemm *g, int workers);
-void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, const struct compact_panels *b, float *c,
-                      const float *a, const struct gemm_epilogue_f32 *ep, void *own, void *shared);
+void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, unsigned stored, const struct compact_panels *b,
+                      void *c, const void *a, const struct gemm_epilogue_f32 *ep, void *own, void *shared);
 
 const struct compact_kernel *compact_kernel_of(enum compact_isa isa);
 

@@ -19,9 +19,9 @@ struct compact_kernel {
 	/* Called by a thread before and after it uses `tile`; NULL: nothing to do. */
 	void (*begin)(void);
 	void (*end)(void);
-	/* Round k floats of x to bf16 in the tile's layout; an odd k is followed by zero. row(pairs) is the size of such a row in bytes, at most
-	 * GEMM_KC * 4. */
-	void (*round)(void *dst, const float *x, int64_t k);
+	/* Round k numbers of x to bf16 in the tile's layout; an odd k is followed by zero. row(pairs) is the size of such a row in bytes, at most
+	 * GEMM_KC * 4. Here and below x, a and the rows of B hold floats, or with `bf16` numbers that are rounded already. */
+	void (*round)(void *dst, const void *x, int bf16, int64_t k);
 	int64_t (*row)(int64_t pairs);
 	/* Convert a panel of int8 to bf16. */
 	void (*widen)(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs);
@@ -38,15 +38,21 @@ struct compact_kernel {
 	void (*tile_into)(float *c, int64_t ldc, const void *a, const uint32_t *b, int64_t pairs, int64_t m, int across, int add, const float *bias);
 	/* `tile` for op(A) whose A is stored transposed: `across` rounds n rows of op(A), which are columns of `a` (k, lda), as `tile_across` reads
 	 * them. Groups of mr rows lie mr * row(pairs) bytes apart. */
-	void (*across)(void *dst, const float *a, int64_t lda, int64_t n, int64_t k);
+	void (*across)(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k);
 	void (*tile_across)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
 	/* Round n numbers of two rows of B, the first of which has the even k, to a row of pairs of each panel; odd is NULL after the last of an
 	 * odd number of rows. The panels are `pitch` elements apart, and columns of the last one from n on are zero. */
-	void (*weave)(uint32_t *dst, int64_t pitch, const float *even, const float *odd, int64_t n);
-	/* Round n <= COMPACT_NR columns of B, each stored contiguously, ldb floats after the one before, to the columns of a panel. Writes whole rows of
-	 * pairs; the columns from n on are zero, and so is the last number of an odd k. */
-	void (*columns)(uint32_t *dst, const float *b, int64_t ldb, int64_t n, int64_t k);
+	void (*weave)(uint32_t *dst, int64_t pitch, const void *even, const void *odd, int bf16, int64_t n);
+	/* Round n <= COMPACT_NR columns of B, each stored contiguously, ldb numbers after the one before, to the columns of a panel. Writes whole rows
+	 * of pairs; the columns from n on are zero, and so is the last number of an odd k. */
+	void (*columns)(uint32_t *dst, const void *b, int bf16, int64_t ldb, int64_t n, int64_t k);
 };
+
+/* The address of number i of x. */
+static inline const void *compact_number(const void *x, int bf16, int64_t i)
+{
+	return (const char *)x + i * (bf16 ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float));
+}
 
 #if defined(__x86_64__)
 extern const struct compact_kernel compact_avx512; /* only where the CPU has AVX512-BF16 and AVX512-BW */
@@ -57,8 +63,8 @@ int compact_amx_permitted(void);
 
 /* Parts of compact_avx512 that compact_amx uses too. */
 void compact_avx512_widen(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs);
-void compact_avx512_weave(uint32_t *dst, int64_t pitch, const float *even, const float *odd, int64_t n);
-void compact_avx512_columns(uint32_t *dst, const float *b, int64_t ldb, int64_t n, int64_t k);
+void compact_avx512_weave(uint32_t *dst, int64_t pitch, const void *even, const void *odd, int bf16, int64_t n);
+void compact_avx512_columns(uint32_t *dst, const void *b, int bf16, int64_t ldb, int64_t n, int64_t k);
 #endif
 
 #endif

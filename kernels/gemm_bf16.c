@@ -21,7 +21,8 @@ struct packing {
 	const struct gemm *g;
 	const struct compact_panels *panels;
 	const struct compact_kernel *kernel;
-	const float *b;
+	const void *b;
+	unsigned stored;      /* as in gemm_bf16_run */
 	int64_t deep, groups; /* with op(B) = B: rows of a task, and tasks that have the same rows */
 };
 
@@ -35,6 +36,17 @@ static size_t packed_bytes(const struct gemm *g)
 	return (size_t)((g->n + NR - 1) / NR * NR * ((g->k + 1) / 2)) * sizeof(uint32_t);
 }
 
+static int b_is_bf16(const struct packing *s)
+{
+	return (s->stored & GEMM_BF16_B) != 0;
+}
+
+/* B from number i on. */
+static const void *numbers_of_b(const struct packing *s, int64_t i)
+{
+	return compact_number(s->b, b_is_bf16(s), i);
+}
+
 /* op(B) = B: a task packs `deep` rows of GROUP panels. */
 static void task_pack_rows(void *arg, int64_t task, int worker)
 {
@@ -44,7 +56,7 @@ static void task_pack_rows(void *arg, int64_t task, int worker)
 	uint32_t *dst = (uint32_t *)compact_panel_at(s->panels, chunk, panel) + at / 2 * NR;
 
 	(void)worker;
-	compact_pack_rows(s->kernel, dst, pitch, s->b + from * ldb + j, ldb, min64(GROUP * NR, s->g->n - j),
+	compact_pack_rows(s->kernel, dst, pitch, numbers_of_b(s, from * ldb + j), b_is_bf16(s), ldb, min64(GROUP * NR, s->g->n - j),
 	                  min64(s->deep, compact_chunk_len(s->panels, chunk) - at));
 }
 
@@ -64,8 +76,8 @@ static void task_pack_columns(void *arg, int64_t task, int worker)
 	int64_t panels = compact_panel_count(s->panels), chunk = task / panels, j = task % panels * NR, ldb = s->g->ldb;
 
 	(void)worker;
-	s->kernel->columns(compact_panel_at(s->panels, chunk, task % panels), s->b + j * ldb + chunk * KC, ldb, min64(NR, s->g->n - j),
-	                   compact_chunk_len(s->panels, chunk));
+	s->kernel->columns(compact_panel_at(s->panels, chunk, task % panels), numbers_of_b(s, j * ldb + chunk * KC), b_is_bf16(s), ldb,
+	                   min64(NR, s->g->n - j), compact_chunk_len(s->panels, chunk));
 }
 
 /* ---- few rows ---- */
@@ -74,14 +86,14 @@ static void task_pack_columns(void *arg, int64_t task, int worker)
 struct few {
 	const struct packing *s;
 	float *c;
-	const float *a;
+	const void *a;
 	const struct gemm_epilogue_f32 *ep;
 	char *own; /* own_bytes() of each worker */
 };
 
-static size_t own_bytes(void)
+static size_t own_bytes(const struct gemm *g, unsigned stored)
 {
-	return compact_own_bytes() + GROUP * NR * (KC / 2) * sizeof(uint32_t);
+	return compact_own_bytes(g, stored) + GROUP * NR * (KC / 2) * sizeof(uint32_t);
 }
 
 /* The epilogue for columns from j on. */
@@ -99,10 +111,10 @@ static void task_few(void *arg, int64_t task, int worker)
 {
 	const struct few *f = arg;
 	const struct packing *s = f->s;
-	char *own = f->own + (size_t)worker * own_bytes();
+	char *own = f->own + (size_t)worker * own_bytes(s->g, s->stored);
 	int64_t j = task * GROUP * NR, n = min64(GROUP * NR, s->g->n - j), ldb = s->g->ldb, chunks = s->g->k ? ceil_div(s->g->k, KC) : 1;
 	struct gemm_epilogue_f32 ep = f->ep ? shifted(f->ep, j) : (struct gemm_epilogue_f32){0};
-	struct compact_panels panels = {.type = COMPACT_BF16, .n = n, .data = own + compact_own_bytes()};
+	struct compact_panels panels = {.type = COMPACT_BF16, .n = n, .data = own + compact_own_bytes(s->g, s->stored)};
 	struct gemm g = *s->g;
 
 	g.n = n;
@@ -112,28 +124,32 @@ static void task_few(void *arg, int64_t task, int worker)
 		g.k = panels.k = kc;
 		g.accumulate = s->g->accumulate || chunk;
 		if (g.tb == GEMM_N)
-			compact_pack_rows(s->kernel, compact_panel_at(&panels, 0, 0), (kc + 1) / 2 * NR, s->b + k0 * ldb + j, ldb, n, kc);
+			compact_pack_rows(s->kernel, compact_panel_at(&panels, 0, 0), (kc + 1) / 2 * NR, numbers_of_b(s, k0 * ldb + j), b_is_bf16(s),
+			                  ldb, n, kc);
 		for (int64_t p = 0; g.tb == GEMM_T && p < ceil_div(n, NR); p++)
-			s->kernel->columns(compact_panel_at(&panels, 0, p), s->b + (j + p * NR) * ldb + k0, ldb, min64(NR, n - p * NR), kc);
-		compact_multiply(NULL, s->kernel, &g, &panels, f->c + j, f->a + k0, chunk == chunks - 1 ? &ep : NULL, own, NULL);
+			s->kernel->columns(compact_panel_at(&panels, 0, p), numbers_of_b(s, (j + p * NR) * ldb + k0), b_is_bf16(s), ldb,
+			                   min64(NR, n - p * NR), kc);
+		compact_multiply(NULL, s->kernel, &g, s->stored, &panels, f->c + j, compact_number(f->a, (s->stored & GEMM_BF16_A) != 0, k0),
+		                 chunk == chunks - 1 ? &ep : NULL, own, NULL);
 	}
 }
 
 /* The panels come first and keep the threads' memory aligned to 64, because a panel's row of pairs is 128 bytes. */
-size_t gemm_bf16_scratch(const struct gemm *g, int workers)
+size_t gemm_bf16_scratch(const struct gemm *g, unsigned stored, int workers)
 {
-	return packed_bytes(g) + (size_t)workers * own_bytes() + compact_shared_bytes(g, workers);
+	return packed_bytes(g) + (size_t)workers * own_bytes(g, stored) + compact_shared_bytes(g, workers);
 }
 
-void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, float *c, const float *a, const float *b,
+/* A task of few rows adds the chunks' sums up in C, which must be float. */
+void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, unsigned stored, void *c, const void *a, const void *b,
                    const struct gemm_epilogue_f32 *ep, void *scratch)
 {
 	struct compact_panels panels = panels_of(g, scratch);
-	struct packing s = {.g = g, .panels = &panels, .kernel = compact_kernel_of(isa), .b = b};
+	struct packing s = {.g = g, .panels = &panels, .kernel = compact_kernel_of(isa), .b = b, .stored = stored};
 	char *own = (char *)scratch + packed_bytes(g);
 
 	assert(g->tb != GEMM_PACKED && !g->own);
-	if (g->ta == GEMM_N && g->m <= FEW) {
+	if (g->ta == GEMM_N && g->m <= FEW && !(stored & GEMM_BF16_C)) {
 		struct few f = {&s, c, a, ep, own};
 
 		pool_spread(p, ceil_div(g->n, GROUP * NR), task_few, &f);
@@ -143,5 +159,5 @@ void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, f
 		pool_spread(p, compact_panel_count(&panels) * ceil_div(g->k, KC), task_pack_columns, &s);
 	else
 		pack_rows(&s, p);
-	compact_multiply(p, s.kernel, g, &panels, c, a, ep, own, own + (size_t)pool_threads(p) * own_bytes());
+	compact_multiply(p, s.kernel, g, stored, &panels, c, a, ep, own, own + (size_t)pool_threads(p) * own_bytes(g, stored));
 }

@@ -46,17 +46,28 @@ static struct gemm forward(const struct op_call *c)
 	                     .ldc = row_stride(&c->out[0])};
 }
 
+static int is_bf16(const struct array *a)
+{
+	return a->dtype == DT_BF16;
+}
+
+/* Which matrices of a product of bf16 numbers are stored in bf16: A is in[0], B in[1], C out[0]. */
+static unsigned stored(const struct op_call *c)
+{
+	return (is_bf16(&c->in[0]) ? GEMM_BF16_A : 0u) | (is_bf16(&c->in[1]) ? GEMM_BF16_B : 0u) | (is_bf16(&c->out[0]) ? GEMM_BF16_C : 0u);
+}
+
 /* The product in float, or of inputs rounded to bf16 if the device is set so. */
 static size_t product_scratch(const struct op_call *c, const struct gemm *g, int workers)
 {
-	return device_has_bf16_products(c->device) ? gemm_bf16_scratch(g, workers) : REAL_NAME(gemm_scratch)(g, workers);
+	return device_has_bf16_products(c->device) ? gemm_bf16_scratch(g, stored(c), workers) : REAL_NAME(gemm_scratch)(g, workers);
 }
 
 static void product_run(const struct op_call *c, const struct gemm *g, const struct epilogue *ep)
 {
 	if (device_has_bf16_products(c->device))
-		gemm_bf16_run(c->pool, (enum compact_isa)c->device->bf16_isa, g, c->out[0].data, c->in[0].data, c->in[1].data, (const void *)ep,
-		              c->scratch);
+		gemm_bf16_run(c->pool, (enum compact_isa)c->device->bf16_isa, g, stored(c), c->out[0].data, c->in[0].data, c->in[1].data,
+		              (const void *)ep, c->scratch);
 	else
 		REAL_NAME(gemm_run)(c->pool, g, c->out[0].data, c->in[0].data, c->in[1].data, ep, c->scratch);
 }
@@ -103,6 +114,7 @@ static void linear_run(const struct op_call *c)
 	enum gemm_act fused = act == UNARY_SILU ? GEMM_SILU : act == UNARY_GELU_TANH ? GEMM_GELU : GEMM_LINEAR;
 
 	(is_compact(c) ? run_compact : run_dense)(c, &g, fused);
+	assert(fused != GEMM_LINEAR || act < 0 || !is_bf16(&c->out[0]));
 	if (act >= 0 && fused == GEMM_LINEAR) {
 		struct op_call u = {
 		    .nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.unary = {(enum unary)act}}, .pool = c->pool};

@@ -1,6 +1,7 @@
 /* NORM and its gradient on the CPU. */
 #include <assert.h>
 
+#include "kernels/bf16.h"
 #include "kernels/fold.h"
 #include "kernels/lanes.h"
 #include "kernels/vmath.h"
@@ -15,6 +16,22 @@ struct norm {
 	real *base[4];
 	int64_t rows, rows_task, cols;
 };
+
+static int is_bf16(const struct op_call *c)
+{
+	return c->out[0].dtype == DT_BF16;
+}
+
+/* Reals of memory for a row that is rounded to bf16 once it is complete. */
+static int64_t row_room(const struct op_call *c)
+{
+	return is_bf16(c) ? (c->in[0].shape[c->in[0].rank - 1] + 15) / 16 * 16 : 0;
+}
+
+static size_t norm_scratch(const struct op_call *c, int workers)
+{
+	return (size_t)(row_room(c) * workers) * sizeof(real);
+}
 
 /* y = (x - mean) rstd (scale + one) + shift. */
 static void norm_row(real *restrict y, const real *restrict x, const real *restrict scale, const real *restrict shift, real one, real mean, real rstd,
@@ -39,10 +56,10 @@ static void norm_task(void *arg, int64_t task, int worker)
 	const struct norm *k = arg;
 	const struct op_attr *at = &k->c->attr;
 	int64_t first = task * k->rows_task, last = first + k->rows_task < k->rows ? first + k->rows_task : k->rows, n = k->cols;
-	real *stats = k->c->out[1].data;
+	real *stats = k->c->out[1].data, *room = (real *)k->c->scratch + worker * row_room(k->c);
+	int rounds = is_bf16(k->c);
 	struct walk_pos pos;
 
-	(void)worker;
 	walk_seek(&k->w, first, &pos);
 	for (int64_t r = first; r < last; r++) {
 		real *p[4], mean = 0, rstd;
@@ -54,7 +71,9 @@ static void norm_task(void *arg, int64_t task, int worker)
 		rstd = 1 / REAL_M(sqrt)(sum_square(p[1], mean, n) / (real)n + (real)at->norm.eps);
 		stats[2 * r] = mean;
 		stats[2 * r + 1] = rstd;
-		norm_row(p[0], p[1], p[2], p[3], at->norm.one_plus ? REAL_C(1.0) : REAL_C(0.0), mean, rstd, n);
+		norm_row(rounds ? room : p[0], p[1], p[2], p[3], at->norm.one_plus ? REAL_C(1.0) : REAL_C(0.0), mean, rstd, n);
+		if (rounds)
+			bf16_store((uint16_t *)k->c->out[0].data + pos.offset[0], (const float *)room, n);
 		walk_step(&k->w, &pos);
 	}
 }
@@ -193,5 +212,5 @@ static size_t norm_grad_scratch(const struct op_call *c, int workers)
 	return a > b ? a : b;
 }
 
-const struct kernel REAL_NAME(kernel_norm) = {norm_run, NULL};
+const struct kernel REAL_NAME(kernel_norm) = {norm_run, norm_scratch};
 const struct kernel REAL_NAME(kernel_norm_grad) = {norm_grad_run, norm_grad_scratch};

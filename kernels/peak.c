@@ -49,7 +49,7 @@ static void task_gemm(void *arg, int64_t task, int worker)
 	(void)worker;
 	for (int i = 0; i < PRODUCTS; i++)
 		if (q->bf16)
-			gemm_bf16_run(NULL, compact_isa(), &square, c, a, b, NULL, c + SIDE * SIDE);
+			gemm_bf16_run(NULL, compact_isa(), &square, 0, c, a, b, NULL, c + SIDE * SIDE);
 		else
 			gemm_serial_f32(&square, c, a, b, NULL, c + SIDE * SIDE);
 }
@@ -93,7 +93,7 @@ double peak_fma_flops(struct pool *p)
 
 static double product_flops(struct pool *p, int bf16)
 {
-	size_t scratch = bf16 ? gemm_bf16_scratch(&square, 1) : gemm_scratch_f32(&square, 1);
+	size_t scratch = bf16 ? gemm_bf16_scratch(&square, 0, 1) : gemm_scratch_f32(&square, 1);
 
 	return probe_run(p, 3 * SIDE * SIDE * sizeof(float) + scratch, bf16, PRODUCTS * 2.0 * SIDE * SIDE * SIDE, task_gemm);
 }

@@ -137,14 +137,24 @@ static double matmul_flops(const struct op_call *c)
 	return 2. * (double)array_count(&c->out[0]) * (double)a->shape[a->rank - (c->attr.matmul.ta ? 2 : 1)];
 }
 
+/* Those activations are applied before the product is stored (kernels/linear.c). */
+static unsigned linear_narrow(const struct node *n)
+{
+	int act = n->attr.linear.act;
+
+	return !act || act == UNARY_SILU + 1 || act == UNARY_GELU_TANH + 1;
+}
+
 const struct op_def op_def_linear = {.vjp = linear_vjp,
                                      .again = linear_again,
                                      .flops = linear_flops,
                                      .optional = 1 << 1,
                                      .strided = STRIDED_ROWS,
+                                     .narrow = linear_narrow,
+                                     .rounds = 1 << 0,
                                      .weight = 1 << 1,
                                      .compact = 1 << 1,
                                      .bias = 1 << 2};
 const struct op_def op_def_linear_dx = {.flops = linear_dx_flops, .strided = STRIDED_ROWS, .weight = 1 << 1};
-const struct op_def op_def_linear_dw = {.flops = linear_dw_flops, .exact = 3};
+const struct op_def op_def_linear_dw = {.flops = linear_dw_flops, .exact = 3, .rounds = 1 << 1};
 const struct op_def op_def_matmul = {.vjp = matmul_vjp, .flops = matmul_flops};

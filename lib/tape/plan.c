@@ -6,6 +6,8 @@
 
 #include "tape/opdef.h"
 
+enum { LEAST_NARROW = 1 << 14 }; /* elements of a tensor that is stored in bfloat16 because only products read it */
+
 static void mark_live(struct tape *t)
 {
 	for (struct storage *s = t->storages; s; s = s->next) {
@@ -49,13 +51,37 @@ static void drop_optional(struct tape *t)
 	}
 }
 
-/* Choose bfloat16 for every storage that need not be exact. Merged storages are exact if one of them is. */
-static void choose_storage(struct tape *t)
+static void mark_exact(struct tape *t)
 {
 	for (int i = 0; i < t->nnodes; i++)
 		for (int k = 0; k < t->node[i].nout; k++)
 			if (t->node[i].out[k] && op_def_of(t->node[i].op)->exact >> k & 1)
 				t->node[i].out[k]->st->exact = 1;
+}
+
+/* For a CPU that multiplies bf16 numbers: only what no op but products reads need not be exact, because they round it anyway. Small tensors stay float:
+ * they would save neither time nor memory. */
+static void mark_read_exactly(struct tape *t)
+{
+	for (struct storage *s = t->storages; s; s = s->next)
+		s->exact |= s->elements < LEAST_NARROW;
+	for (int i = 0; i < t->nnodes; i++) {
+		const struct node *n = &t->node[i];
+		const struct op_def *def = op_def_of(n->op);
+		unsigned narrow = def->narrow ? def->narrow(n) : 0;
+
+		for (int j = 0; n->live && j < n->nin; j++)
+			if (n->in[j] && !(def->rounds >> j & 1))
+				n->in[j]->st->exact = 1;
+		for (int k = 0; n->live && k < n->nout; k++)
+			if (n->out[k] && !(narrow >> k & 1))
+				n->out[k]->st->exact = 1;
+	}
+}
+
+/* Choose bfloat16 for every storage that need not be exact. Merged storages are exact if one of them is. */
+static void choose_storage(struct tape *t)
+{
 	for (struct storage *s = t->storages; s; s = s->next) {
 		int64_t off = 0;
 		struct storage *end = storage_end(s, &off);
@@ -227,8 +253,13 @@ void tape_layout(struct tape *t, struct device *d, const struct plan_options *o)
 	mark_live(t);
 	fuse_nodes(t);
 	drop_optional(t);
-	if (t->options.bf16)
+	if (t->options.bf16) {
+		mark_exact(t);
 		choose_storage(t);
+	} else if (device_has_bf16_products(d) && !t->compact && !t->options.float_operands) {
+		mark_read_exactly(t);
+		choose_storage(t);
+	}
 	find_lifetimes(t);
 	if (!t->options.no_reuse)
 		reuse_in_place(t);

@@ -120,9 +120,12 @@ struct tape_event {
 void tape_watch(struct tape *t, void (*watch)(void *arg, const struct tape_event *v), void *arg);
 
 struct plan_options {
-	int no_reuse;     /* every intermediate has memory of its own */
-	int poison;       /* fill the arena with NaN before a run and each value's memory after its last use */
-	int bf16;         /* store intermediates in bfloat16, except kept ones, those of tape_float and those that an op declares exact */
+	int no_reuse; /* every intermediate has memory of its own */
+	int poison;   /* fill the arena with NaN before a run and each value's memory after its last use */
+	int bf16;     /* store intermediates in bfloat16, except kept ones, those of tape_float and those that an op declares exact */
+	/* On a CPU that multiplies bf16 numbers: store what only products read in float too, instead of in bfloat16. The bits of all results are the
+	 * same. */
+	int float_operands;
 	int bf16_weights; /* op_linear, op_conv and their gradients read parameters in bfloat16 (tape_bind_bf16); op_linear's bias too,
 	                     if its output is bfloat16 */
 };

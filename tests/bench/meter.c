@@ -220,7 +220,7 @@ static void product_task(void *arg, int64_t task, int worker)
 
 	(void)worker;
 	if (p->bf16)
-		gemm_bf16_run(NULL, compact_isa(), &p->g, c, a, b, NULL, c + p->g.m * p->g.n);
+		gemm_bf16_run(NULL, compact_isa(), &p->g, 0, c, a, b, NULL, c + p->g.m * p->g.n);
 	else
 		gemm_serial_f32(&p->g, c, a, b, NULL, c + p->g.m * p->g.n);
 }
@@ -238,7 +238,7 @@ static void product_init(struct product *p, struct pool *pool)
 	int threads = pool_threads(pool);
 
 	p->pool = pool;
-	p->each = (floats * sizeof(float) + (p->bf16 ? gemm_bf16_scratch(&p->g, 1) : gemm_scratch_f32(&p->g, 1)) + 63) / 64 * 64;
+	p->each = (floats * sizeof(float) + (p->bf16 ? gemm_bf16_scratch(&p->g, 0, 1) : gemm_scratch_f32(&p->g, 1)) + 63) / 64 * 64;
 	p->mem = mem_try((size_t)threads, p->each, "yardstick", NULL);
 	if (!p->mem)
 		abort();

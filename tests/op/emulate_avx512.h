@@ -61,6 +61,16 @@ static __attribute__((noinline)) void emulated_mask_storeu(void *p, unsigned mas
 			memcpy((char *)p + 4 * i, &v.lane[i], 4);
 }
 
+static __attribute__((noinline)) struct emulated_512 emulated_maskz_loadu16(uint32_t mask, const void *p)
+{
+	struct emulated_512 v = {{0}};
+
+	for (int i = 0; i < 32; i++)
+		if (mask >> i & 1)
+			memcpy((char *)&v + 2 * i, (const char *)p + 2 * i, 2);
+	return v;
+}
+
 static __attribute__((noinline)) void emulated_storeu(void *p, struct emulated_512 v)
 {
 	memcpy(p, &v, sizeof v);
@@ -151,6 +161,21 @@ static __attribute__((noinline)) struct emulated_512 emulated_permute16(struct e
 	return v;
 }
 
+/* VPERMT2W: numbers 32 to 63 are those of b */
+static __attribute__((noinline)) struct emulated_512 emulated_permute16_of_two(struct emulated_512 a, struct emulated_512 order,
+                                                                               struct emulated_512 b)
+{
+	uint16_t from[64], index[32], to[32];
+
+	memcpy(from, &a, sizeof a);
+	memcpy(from + 32, &b, sizeof b);
+	memcpy(index, &order, sizeof index);
+	for (int i = 0; i < 32; i++)
+		to[i] = from[index[i] & 63];
+	memcpy(&a, to, sizeof a);
+	return a;
+}
+
 /* VALIGND: 16 numbers from number `from` on of those of b, which those of a follow */
 static __attribute__((noinline)) struct emulated_512 emulated_align(struct emulated_512 a, struct emulated_512 b, int from)
 {
@@ -216,6 +241,7 @@ static __attribute__((noinline)) struct emulated_512 emulated_dot(struct emulate
 #define _mm512_loadu_si512 emulated_loadu
 #define _mm512_maskz_loadu_ps(mask, p) emulated_maskz_loadu(mask, p)
 #define _mm512_mask_storeu_epi32(p, mask, v) emulated_mask_storeu(p, mask, v)
+#define _mm512_maskz_loadu_epi16(mask, p) emulated_maskz_loadu16(mask, p)
 #define _mm512_storeu_ps emulated_storeu
 #define _mm512_storeu_si512 emulated_storeu
 #define _mm512_setzero_ps() emulated_set1(0)
@@ -227,6 +253,7 @@ static __attribute__((noinline)) struct emulated_512 emulated_dot(struct emulate
 #define _mm512_dpbf16_ps emulated_dot
 #define _mm512_cvtne2ps_pbh emulated_round2
 #define _mm512_permutexvar_epi16 emulated_permute16
+#define _mm512_permutex2var_epi16 emulated_permute16_of_two
 #define _mm512_alignr_epi32 emulated_align
 #define _mm512_add_ps emulated_add
 #define _mm512_unpacklo_epi32(a, b) emulated_unpack(a, b, 1, 0)

@@ -64,27 +64,43 @@ static void draw(float *x, int64_t n, uint64_t seed, int hard)
 			x[i] *= 0x1p-20f;
 }
 
+/* bf16 numbers of all kinds: the upper halves of n floats. */
+static void shorten(uint16_t *to, const float *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		to[i] = (uint16_t)((uint32_t)bits_of_float(x[i]) >> 16);
+}
+
 /* Rows of one panel to three, with gaps between the panels, of two rows of B and of a single one. */
 static void weaves_alike(void **state)
 {
 	enum { COLUMNS = 3 * NR, PITCH = NR + 5 };
 	const struct compact_kernel *k[4];
 	float even[COLUMNS], odd[COLUMNS];
+	uint16_t short_even[COLUMNS], short_odd[COLUMNS];
 	uint32_t want[3 * PITCH], got[3 * PITCH];
 
 	(void)state;
 	draw(even, COLUMNS, 1, 1);
 	draw(odd, COLUMNS, 2, 1);
+	shorten(short_even, even, COLUMNS);
+	shorten(short_odd, odd, COLUMNS);
 	for (int i = 0, count = others(k); i < count; i++)
 		for (int n = 1; n <= COLUMNS; n++)
 			for (int single = 0; single < 2; single++) {
 				memset(want, 0xee, sizeof want);
 				memset(got, 0xee, sizeof got);
-				flavour_compact()->weave(want, PITCH, even, single ? NULL : odd, n);
-				k[i]->weave(got, PITCH, even, single ? NULL : odd, n);
+				flavour_compact()->weave(want, PITCH, even, single ? NULL : odd, 0, n);
+				k[i]->weave(got, PITCH, even, single ? NULL : odd, 0, n);
 				assert_memory_equal(got, want, sizeof want);
 				for (int j = n; j < (n + NR - 1) / NR * NR; j++)
 					assert_int_equal(got[j / NR * PITCH + j % NR], 0);
+				for (int j = 0; j < (n + NR - 1) / NR * NR; j++)
+					want[j / NR * PITCH + j % NR] = j < n ? short_even[j] | (single ? 0 : (uint32_t)short_odd[j] << 16) : 0;
+				k[i]->weave(got, PITCH, short_even, single ? NULL : short_odd, 1, n);
+				assert_memory_equal(got, want, sizeof want);
+				flavour_compact()->weave(got, PITCH, short_even, single ? NULL : short_odd, 1, n);
+				assert_memory_equal(got, want, sizeof want);
 			}
 }
 
@@ -114,33 +130,42 @@ static void columns_alike(void **state)
 	const struct compact_kernel *k[4];
 	enum { LD = K + 3 };
 	float x[NR * LD];
+	uint16_t shorter[NR * LD];
 	uint32_t want[PAIRS * NR], got[PAIRS * NR];
 
 	(void)state;
 	draw(x, NR * LD, 6, 1);
+	shorten(shorter, x, NR * LD);
 	for (int i = 0, count = others(k); i < count; i++)
 		for (int n = 1; n <= NR; n++)
 			for (int deep = K - 19; deep <= K; deep++) {
 				memset(want, 0xee, sizeof want);
 				memset(got, 0xee, sizeof got);
-				flavour_compact()->columns(want, x, LD, n, deep);
-				k[i]->columns(got, x, LD, n, deep);
+				flavour_compact()->columns(want, x, 0, LD, n, deep);
+				k[i]->columns(got, x, 0, LD, n, deep);
+				assert_memory_equal(got, want, sizeof want);
+				for (int at = 0; at < (deep + 1) / 2 * 2; at++)
+					for (int j = 0; j < NR; j++)
+						((uint16_t *)want)[(at / 2 * NR + j) * 2 + at % 2] = j < n && at < deep ? shorter[j * LD + at] : 0;
+				k[i]->columns(got, shorter, 1, LD, n, deep);
+				assert_memory_equal(got, want, sizeof want);
+				flavour_compact()->columns(got, shorter, 1, LD, n, deep);
 				assert_memory_equal(got, want, sizeof want);
 			}
 }
 
-/* sum of m rows of x (m, k) and of x stored transposed, times a panel */
-static void multiply(const struct compact_kernel *q, int across, const float *x, int64_t m, int64_t k, const uint32_t *panel, float *sum)
+/* sum of m rows of x (m, k) and of x stored transposed, times a panel; with `bf16` x holds bf16 numbers */
+static void multiply(const struct compact_kernel *q, int across, const void *x, int bf16, int64_t m, int64_t k, const uint32_t *panel, float *sum)
 {
 	int64_t pairs = (k + 1) / 2, lda = across ? MR : K, step = q->row(pairs), bytes = (MR + q->mr) * step;
 	char *rows = room(bytes);
 
 	memset(rows, 0xff, (size_t)bytes);
 	if (across)
-		q->across(rows, x, lda, m, k);
+		q->across(rows, x, bf16, lda, m, k);
 	else
 		for (int64_t i = 0; i < m; i++)
-			q->round(rows + i * step, x + i * lda, k);
+			q->round(rows + i * step, compact_number(x, bf16, i * lda), bf16, k);
 	if (q->begin)
 		q->begin();
 	for (int64_t i = 0; i < m; i += q->mr)
@@ -170,13 +195,16 @@ static void tiles_alike(void **state)
 	float *x = room(K * MR * 4), *even = room(PAIRS * NR * 4), *odd = room(PAIRS * NR * 4), *want = room(MR * NR * 4),
 	      *got = room(2 * MR * NR * 4);
 	uint32_t *panel = room(PAIRS * NR * 4);
+	uint16_t *shorter = room(K * MR * 2);
 
 	(void)state;
 	draw(x, K * MR, 3, 0);
+	for (int i = 0; i < K * MR; i++)
+		shorter[i] = f32_to_bf16(x[i]);
 	draw(even, PAIRS * NR, 4, 0);
 	draw(odd, PAIRS * NR, 5, 0);
 	for (int p = 0; p < PAIRS; p++)
-		flavour_compact()->weave(panel + p * NR, NR, even + p * NR, odd + p * NR, NR);
+		flavour_compact()->weave(panel + p * NR, NR, even + p * NR, odd + p * NR, 0, NR);
 	for (int i = 0, count = others(k); i < count; i++)
 		for (int across = 0; across < 2; across++)
 			for (int m = 1; m <= MR; m++)
@@ -184,11 +212,18 @@ static void tiles_alike(void **state)
 					if (k[i]->mr == COMPACT_MR_AMX)
 						multiply_in_order(across, x, m, K - odd_k, panel, want);
 					else
-						multiply(flavour_compact(), across, x, m, K - odd_k, panel, want);
-					multiply(k[i], across, x, m, K - odd_k, panel, got);
+						multiply(flavour_compact(), across, x, 0, m, K - odd_k, panel, want);
+					for (int bf16 = 0; bf16 < 2; bf16++) {
+						multiply(k[i], across, bf16 ? (const void *)shorter : x, bf16, m, K - odd_k, panel, got);
+						assert_memory_equal(got, want, (size_t)(m * NR) * sizeof *got);
+					}
+					if (k[i]->mr == COMPACT_MR_AMX)
+						continue;
+					multiply(flavour_compact(), across, shorter, 1, m, K - odd_k, panel, got);
 					assert_memory_equal(got, want, (size_t)(m * NR) * sizeof *got);
 				}
 	mem_free(x);
+	mem_free(shorter);
 	mem_free(even);
 	mem_free(odd);
 	mem_free(panel);
@@ -228,7 +263,7 @@ static void draw_panels(struct whole *w)
 			int8_t *to = compact_panel_at(&w->b, chunk, p);
 
 			if (w->b.type == COMPACT_BF16)
-				compact_pack_rows(q, (uint32_t *)(void *)to, 0, from, n, cols, len);
+				compact_pack_rows(q, (uint32_t *)(void *)to, 0, from, 0, n, cols, len);
 			for (int64_t i = 0; w->b.type == COMPACT_INT8 && i < len * cols; i++)
 				to[i / cols * NR + i % cols] = (int8_t)from[i / cols * n + i % cols];
 		}
@@ -272,7 +307,8 @@ static void whole_test(struct pool *p, const struct compact_kernel *q, struct wh
 	int64_t m = w->g.m, n = w->g.n, ld = w->g.ldc;
 	int kept = epilogue == SCALED_RELU || epilogue == KEPT_RELU;
 	float *bias = room(n * 4), *scale = room(n * 4), *aux = room(m * ld * 4), *pre = room(m * ld * 4);
-	void *own = room(pool_threads(p) * (int64_t)compact_own_bytes()), *shared = room((int64_t)compact_shared_bytes(&w->g, pool_threads(p)));
+	void *own = room(pool_threads(p) * (int64_t)compact_own_bytes(NULL, 0)),
+	     *shared = room((int64_t)compact_shared_bytes(&w->g, pool_threads(p)));
 
 	draw(bias, n, 10, 0);
 	draw(scale, n, 11, 0);
@@ -280,7 +316,7 @@ static void whole_test(struct pool *p, const struct compact_kernel *q, struct wh
 	memcpy(aux, w->aux, (size_t)(m * ld) * sizeof *aux);
 	if (!in_order) {
 		memcpy(w->want, w->c, (size_t)(m * ld) * sizeof *aux);
-		compact_multiply(NULL, flavour_compact(), &w->g, &w->b, w->want, w->a, NULL, own, NULL);
+		compact_multiply(NULL, flavour_compact(), &w->g, 0, &w->b, w->want, w->a, NULL, own, NULL);
 	}
 	w->b.scale = epilogue == SCALED_RELU ? scale : NULL;
 	w->ep = (struct gemm_epilogue_f32){.bias = epilogue == BIASED || kept ? bias : NULL, .act = kept ? GEMM_RELU : GEMM_LINEAR};
@@ -308,7 +344,7 @@ static void whole_test(struct pool *p, const struct compact_kernel *q, struct wh
 			*z *= real_gelu_slope(pre[i]);
 		}
 	}
-	compact_multiply(p, q, &w->g, &w->b, w->c, w->a, epilogue == PLAIN ? NULL : &w->ep, own, shared);
+	compact_multiply(p, q, &w->g, 0, &w->b, w->c, w->a, epilogue == PLAIN ? NULL : &w->ep, own, shared);
 	if (memcmp(w->c, w->want, (size_t)(m * ld) * sizeof *aux) || memcmp(w->aux, aux, (size_t)(m * ld) * sizeof *aux))
 		fail_msg("%dx%dx%d, type %d, ta %d, accumulate %d, epilogue %d, threads %d", (int)m, (int)n, (int)w->g.k, (int)w->b.type,
 		         (int)w->g.ta, w->g.accumulate, epilogue, pool_threads(p));
@@ -375,9 +411,9 @@ static void tiles_are_emulated(void **state)
 		for (int i = 0; !turn && i < 2 * PAIRS * NR; i++)
 			y[i] *= 0x1p-63f;
 		for (int p = 0; p < PAIRS; p++)
-			flavour_compact()->weave(panel + p * NR, NR, y + 2 * p * NR, y + (2 * p + 1) * NR, NR);
-		multiply(&compact_amx_emulated, 0, x, MR, K, panel, want);
-		multiply(&compact_amx, 0, x, MR, K, panel, got);
+			flavour_compact()->weave(panel + p * NR, NR, y + 2 * p * NR, y + (2 * p + 1) * NR, 0, NR);
+		multiply(&compact_amx_emulated, 0, x, 0, MR, K, panel, want);
+		multiply(&compact_amx, 0, x, 0, MR, K, panel, got);
 		for (int i = 0; i < MR * NR; i++) {
 			assert_true((isnan(got[i]) && isnan(want[i])) || bits_of_float(got[i]) == bits_of_float(want[i]));
 			zeros += got[i] == 0;

@@ -1,6 +1,6 @@
 /* The product of bf16 numbers for training: its bits are those of the float product of the rounded matrices with the two ks of each pair
- * exchanged, for every transpose, size, pool and instruction set of this CPU; those of AMX's order of adding where it has AMX. Matrices lie in
- * larger ones full of NaN, which must be neither read nor written. */
+ * exchanged, for every transpose, size, pool and instruction set of this CPU; those of AMX's order of adding where it has AMX. They are the same
+ * whichever matrices are stored in bf16. Matrices lie in larger ones full of NaN, which must be neither read nor written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,18 +100,79 @@ static float *output(int64_t m, int64_t n, int64_t ld)
 	return c;
 }
 
-static void check(const struct gemm *shape, int threads, enum compact_isa isa, enum gemm_act act)
+/* m in bf16, its gaps NaN too. */
+static uint16_t *shortened(const struct matrix *m)
+{
+	int64_t n = (m->rows + 1) * m->ld;
+	uint16_t *v = mem_alloc((size_t)n * sizeof *v);
+
+	for (int64_t i = 0; i < n; i++)
+		v[i] = f32_to_bf16(m->v[i]);
+	return v;
+}
+
+struct checked {
+	struct gemm g;
+	struct matrix a, b;
+	struct gemm_epilogue_f32 ep; /* aux and row_sums: of the product with all matrices in float */
+	float *c;                    /* of that product */
+	float *start;                /* C before it */
+	int threads;
+	enum compact_isa isa;
+};
+
+/* The product with some matrices stored in bf16. Sums of op(A)'s rows are those of the stored numbers: of the float product of rounded matrices. */
+static void check_stored(struct pool *p, const struct checked *t, unsigned stored)
+{
+	const struct gemm *g = &t->g;
+	uint16_t *a = shortened(&t->a), *b = shortened(&t->b), *short_c = mem_alloc((size_t)(g->m * g->ldc + 1) * sizeof *short_c);
+	size_t bytes = gemm_bf16_scratch(g, stored, t->threads), count = (size_t)(g->m * g->ldc), kept = (size_t)(g->m * t->ep.ldaux);
+	char *scratch = mem_try(bytes + GUARD, 1, "test", NULL), *other = mem_try(gemm_scratch_f32(g, 1), 1, "test", NULL);
+	float *c = mem_alloc((count + 1) * sizeof *c), *aux = output(g->m, g->n, t->ep.ldaux), *sums = mem_zalloc((size_t)g->m + 1, sizeof *sums);
+	struct gemm_epilogue_f32 ep = t->ep, only_sums = {.row_sums = mem_zalloc((size_t)g->m + 1, sizeof *sums)};
+
+	ep.aux = ep.aux ? aux : NULL;
+	ep.row_sums = ep.row_sums ? sums : NULL;
+	memcpy(c, t->start, count * sizeof *c);
+	for (size_t i = 0; i < count; i++)
+		short_c[i] = f32_to_bf16(t->start[i]);
+	memset(scratch, 0xff, bytes);
+	memset(scratch + bytes, 0x5a, GUARD);
+	gemm_bf16_run(p, t->isa, g, stored, stored & GEMM_BF16_C ? (void *)short_c : c, stored & GEMM_BF16_A ? (const void *)a : t->a.v,
+	              stored & GEMM_BF16_B ? (const void *)b : t->b.v, &ep, scratch);
+	for (size_t i = 0; i < count && stored & GEMM_BF16_C; i++)
+		if (short_c[i] != f32_to_bf16(t->c[i]))
+			fail_msg("%dx%dx%d, stored %u, set %d: %d", (int)g->m, (int)g->n, (int)g->k, stored, (int)t->isa, (int)i);
+	if (!(stored & GEMM_BF16_C))
+		assert_memory_equal(c, t->c, count * sizeof *c);
+	if (ep.aux)
+		assert_memory_equal(aux, t->ep.aux, kept * sizeof *aux);
+	if (ep.row_sums && stored & GEMM_BF16_A) {
+		for (int64_t i = 0; i < t->a.rows * t->a.ld; i++)
+			t->a.v[i] = bf16_to_f32(a[i]);
+		gemm_run_f32(NULL, g, c, t->a.v, t->b.v, &only_sums, other);
+		assert_memory_equal(sums, only_sums.row_sums, (size_t)g->m * sizeof *sums);
+	} else if (ep.row_sums) {
+		assert_memory_equal(sums, t->ep.row_sums, (size_t)g->m * sizeof *sums);
+	}
+	for (int i = 0; i < GUARD; i++)
+		assert_int_equal(scratch[bytes + (size_t)i], 0x5a);
+	mem_free(a), mem_free(b), mem_free(short_c), mem_free(scratch), mem_free(other), mem_free(c), mem_free(aux), mem_free(sums);
+	mem_free(only_sums.row_sums);
+}
+
+static void check(const struct gemm *shape, int threads, enum compact_isa isa, enum gemm_act act, unsigned stored)
 {
 	struct gemm g = *shape;
 	struct matrix a = matrix_new(1, g.ta == GEMM_T ? g.k : g.m, g.ta == GEMM_T ? g.m : g.k);
 	struct matrix b = matrix_new(2, g.tb == GEMM_T ? g.n : g.k, g.tb == GEMM_T ? g.k : g.n), bias = matrix_new(3, 1, g.n);
 	struct pool *p = threads > 1 ? pool_new(threads, 0) : NULL;
-	size_t bytes = gemm_bf16_scratch(&g, threads), count;
+	size_t bytes = gemm_bf16_scratch(&g, 0, threads), count;
 	int64_t ldaux = g.m * g.n < 1 << 20 ? g.n + PAD : (g.n + PAD + 15) / 16 * 16; /* a large aux has aligned rows, so that it is streamed */
 	char *scratch = mem_try(bytes + GUARD, 1, "test", NULL);
 	struct gemm_epilogue_f32 ep = {.act = act};
 	struct wanted want;
-	float *c, *aux;
+	float *c, *aux, *start;
 
 	g.lda = a.ld;
 	g.ldb = b.ld;
@@ -119,6 +180,7 @@ static void check(const struct gemm *shape, int threads, enum compact_isa isa, e
 	count = (size_t)(g.m * g.ldc) * sizeof(float);
 	want = (struct wanted){output(g.m, g.n, g.ldc), output(g.m, g.n, ldaux), mem_zalloc((size_t)g.m + 1, sizeof(float))};
 	c = output(g.m, g.n, g.ldc);
+	start = output(g.m, g.n, g.ldc);
 	aux = output(g.m, g.n, ldaux);
 	if (act != GEMM_LINEAR) {
 		ep.bias = bias.v;
@@ -130,13 +192,17 @@ static void check(const struct gemm *shape, int threads, enum compact_isa isa, e
 	memset(scratch, 0xff, bytes);
 	memset(scratch + bytes, 0x5a, GUARD);
 	expect(&want, &g, &a, &b, &ep, isa);
-	gemm_bf16_run(p, isa, &g, c, a.v, b.v, &ep, scratch);
+	gemm_bf16_run(p, isa, &g, 0, c, a.v, b.v, &ep, scratch);
 	assert_memory_equal(c, want.c, count);
 	assert_memory_equal(aux, want.aux, (size_t)(g.m * ldaux) * sizeof *aux);
 	if (ep.row_sums)
 		assert_memory_equal(ep.row_sums, want.sums, (size_t)g.m * sizeof(float));
 	for (int i = 0; i < GUARD; i++)
 		assert_int_equal(scratch[bytes + (size_t)i], 0x5a);
+	if (g.ta == GEMM_T || g.accumulate)
+		stored &= ~(unsigned)GEMM_BF16_C;
+	check_stored(p, &(struct checked){g, a, b, ep, c, start, threads, isa}, stored);
+	mem_free(start);
 	mem_free(ep.row_sums);
 	mem_free(want.c);
 	mem_free(want.aux);
@@ -181,10 +247,14 @@ static void bits_are_those_of_rounded_floats(void **state)
 
 					g.ta = trans & 1 ? GEMM_T : GEMM_N;
 					g.tb = trans & 2 ? GEMM_T : GEMM_N;
-					check(&g, threads[t], sets[i], acts[(s + t) % 4]);
+					check(&g, threads[t], sets[i], acts[(s + t) % 4], 1 + (unsigned)(s + i + t) % 7);
 				}
-	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-		check(&(struct gemm){.tb = GEMM_T, .m = 1030, .n = 1033, .k = 40}, 3, sets[i], GEMM_GELU);
+	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+		check(&(struct gemm){.tb = GEMM_T, .m = 1030, .n = 1033, .k = 40}, 3, sets[i], GEMM_GELU, GEMM_BF16_C);
+		for (int k = 2; k < 6; k++) /* chunks of sums that C cannot hold, more panels than a task of AMX has */
+			check(&(struct gemm){.tb = GEMM_T, .m = 200, .n = 1700, .k = k * GEMM_KC - 5}, 1 + (k + 1) % 3, sets[i],
+			      k % 2 ? GEMM_GELU : GEMM_LINEAR, GEMM_BF16_A | GEMM_BF16_C);
+	}
 }
 
 /* The derivative of GELU in the epilogue is the product times gelu'(pre), whole tiles and parts of them, last and earlier chunks. */
@@ -201,12 +271,12 @@ static void slopes_are_multiplied(void **state)
 	g.lda = a.ld;
 	g.ldb = b.ld;
 	g.ldc = g.n + PAD;
-	scratch = mem_try(gemm_bf16_scratch(&g, 1), 1, "test", NULL);
+	scratch = mem_try(gemm_bf16_scratch(&g, 0, 1), 1, "test", NULL);
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
 		plain = output(g.m, g.n, g.ldc);
 		c = output(g.m, g.n, g.ldc);
-		gemm_bf16_run(NULL, sets[i], &g, plain, a.v, b.v, NULL, scratch);
-		gemm_bf16_run(NULL, sets[i], &g, c, a.v, b.v, &ep, scratch);
+		gemm_bf16_run(NULL, sets[i], &g, 0, plain, a.v, b.v, NULL, scratch);
+		gemm_bf16_run(NULL, sets[i], &g, 0, c, a.v, b.v, &ep, scratch);
 		for (int64_t r = 0; r < g.m; r++)
 			for (int64_t j = 0; j < g.ldc; j++) {
 				float want = plain[r * g.ldc + j];
@@ -228,14 +298,14 @@ static void error_is_that_of_rounding(void **state)
 	struct gemm g = {.ta = GEMM_T, .tb = GEMM_N, .m = 60, .n = 44, .k = 500};
 	struct matrix a = matrix_new(4, g.k, g.m), b = matrix_new(5, g.k, g.n);
 	float *c = mem_zalloc((size_t)(g.m * g.n), sizeof *c);
-	void *scratch = mem_try(gemm_bf16_scratch(&g, 1), 1, "test", NULL);
+	void *scratch = mem_try(gemm_bf16_scratch(&g, 0, 1), 1, "test", NULL);
 	double worst = 0;
 
 	(void)state;
 	g.lda = a.ld;
 	g.ldb = b.ld;
 	g.ldc = g.n;
-	gemm_bf16_run(NULL, compact_isa(), &g, c, a.v, b.v, NULL, scratch);
+	gemm_bf16_run(NULL, compact_isa(), &g, 0, c, a.v, b.v, NULL, scratch);
 	for (int64_t i = 0; i < g.m; i++)
 		for (int64_t j = 0; j < g.n; j++) {
 			double sum = 0, size = 0, miss;

@@ -46,8 +46,8 @@ MESSAGES = $(addprefix $(B)/lib/file/,tfevents onnx)
 LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
 ONCE_C = $(filter $(addprefix $(SRC)/kernels/,array.c cpu.c device.c deviceopen.c flavour.c flavourtable.c peak.c probe.c profile.c \
-	compact.c compactrun.c compact_avx512.c compact_amx.c gemm_bf16.c attention_bf16.c cublaslt.c cublaslt_choose.c cublaslt_file.c \
-	cublaslt_log.c cublaslt_open.c cudnn.c cudnn_file.c cudnn_graph.c cudnn_open.c tuning.c),$(KERN_C))
+	compact.c compactisa.c compactrun.c compact_avx512.c compact_amx.c gemm_bf16.c attention_bf16.c cublaslt.c cublaslt_choose.c \
+	cublaslt_file.c cublaslt_log.c cublaslt_open.c cudnn.c cudnn_file.c cudnn_graph.c cudnn_open.c tuning.c),$(KERN_C))
 FLOAT_C = $(filter-out $(ONCE_C),$(KERN_C))
 TWICE_C = $(filter-out %/compact_portable.c,$(FLOAT_C))
 FLAVOUR = $(if $(filter 1,$(FLAVOURS)),base fma,f32)

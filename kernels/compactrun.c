@@ -1,4 +1,4 @@
-/* The product of float rows, rounded to bf16, with panels of bf16 or int8 (kernels/compactrun.h): choosing the instruction set, and the tasks. */
+/* The product of float rows, rounded to bf16, with panels of bf16 or int8 (kernels/compactrun.h): panels, and the tasks. */
 #include "kernels/compactrun.h"
 
 #include <assert.h>
@@ -6,7 +6,6 @@
 
 #include "kernels/bf16.h"
 #include "kernels/cut.h"
-#include "kernels/flavour.h"
 #include "kernels/simd.h"
 #include "kernels/vmath.h"
 
@@ -21,6 +20,7 @@ enum {
 	CHUNKS = 4,       /* chunks of K of which a task holds rounded rows at a time; MC rows of them are 576 KB in bf16 */
 	SOON = 8,         /* rows by which an operand that is being rounded is prefetched */
 	SOON_STORED = 16, /* rows by which the memory of a panel that is being packed is prefetched */
+	SOON_PANELS = 2,  /* panels by which C is prefetched where storing takes longer than multiplying */
 	HELD = 1 << 23,   /* bytes of chunks of op(A) that are rounded for all tasks, about */
 	PANELS = 48       /* most panels of a task of a kernel that adds to sums in memory chunk by chunk */
 };
@@ -71,52 +71,6 @@ void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, i
 		}
 		q->weave(dst, pitch, even, at + 1 < k ? odd : NULL, bf16, n);
 	}
-}
-
-/* ---- instruction sets ---- */
-
-#if defined(__x86_64__)
-
-static enum compact_isa isa_detect(void)
-{
-	if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
-		return COMPACT_PORTABLE;
-	return compact_amx_permitted() ? COMPACT_AMX : COMPACT_AVX512_BF16;
-}
-
-/* The first call decides. Two threads that call it at the same time find the same. */
-enum compact_isa compact_isa(void)
-{
-	static _Atomic int known;
-
-	if (!known)
-		known = 1 + (int)isa_detect();
-	return (enum compact_isa)(known - 1);
-}
-
-const struct compact_kernel *compact_kernel_of(enum compact_isa isa)
-{
-	return isa == COMPACT_AVX512_BF16 ? &compact_avx512 : isa == COMPACT_AMX ? &compact_amx : flavour_compact();
-}
-
-#else
-
-enum compact_isa compact_isa(void)
-{
-	return COMPACT_PORTABLE;
-}
-
-const struct compact_kernel *compact_kernel_of(enum compact_isa isa)
-{
-	(void)isa;
-	return flavour_compact();
-}
-
-#endif
-
-enum compact_isa compact_isa_pairwise(void)
-{
-	return compact_isa() == COMPACT_AMX ? COMPACT_AVX512_BF16 : compact_isa();
 }
 
 /* ---- tasks ---- */
@@ -321,6 +275,28 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 	}
 }
 
+/* Whether all panels of a row of tiles are computed before the next row. Few ks take less time than storing the sums, which is faster along the rows
+ * of C. Not for panels of int8, which are widened one after the other. */
+static int goes_by_rows(const struct job *s, int64_t chunk)
+{
+	return compact_chunk_pairs(s->b, chunk) <= COMPACT_DEEP && s->b->type == COMPACT_BF16 && chunk_count(s->b) == 1;
+}
+
+/* Panels [p0, p1) of rows [i0, i1) in that order. */
+static void rows_run(const struct job *s, int64_t i0, int64_t i1, int64_t p0, int64_t p1, const char *rows, char *own)
+{
+	int64_t step = s->kernel->row(compact_chunk_pairs(s->b, 0));
+
+	for (int64_t i = i0; i < i1; i += COMPACT_MR)
+		for (int64_t p = p0; p < p1; p++) {
+			struct sums soon = sums_of(s, own, i, p0, p + SOON_PANELS);
+
+			if (p + SOON_PANELS < p1)
+				prefetch_rows(s, i, 0, min64(COMPACT_MR, i1 - i), NR, 0, &soon);
+			panel_run(s, i, min64(i + COMPACT_MR, i1), 0, p, sums_of(s, own, i, p0, p), rows + (i - i0) * step, own);
+		}
+}
+
 /* ---- tasks by tile_add ---- */
 
 /* What is done between the steps of a tile's product: the tile before is finished and stored, and the memory of the tile after it fetched. */
@@ -366,45 +342,64 @@ static int has_epilogue(const struct job *s)
 	return s->b->scale || activates(s) || s->c_bf16 || (s->ep && s->ep->bias);
 }
 
-/* Panels [p0, p1) of rows [i0, i1), one chunk of K. Whole tiles without an epilogue are computed in place; others in one of two memories, so that the
- * tile before is finished beside the product. */
+/* The tiles of panels [p0, p1) and rows [i0, i1), one chunk of K, in the order in which they are computed. */
+struct tiles {
+	int64_t i0, i1, p0, p1;
+	int64_t down, across;
+	int by_rows;
+};
+
+static struct tiles tiles_of(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t p0, int64_t p1)
+{
+	return (struct tiles){i0, i1, p0, p1, ceil_div(i1 - i0, s->kernel->mr), p1 - p0, goes_by_rows(s, chunk)};
+}
+
+/* The rows and columns of tile `at`; none after the last. */
+static struct span span_of(const struct job *s, const struct tiles *t, int64_t at, char *own)
+{
+	int64_t i = t->i0 + (t->by_rows ? at / t->across : at % t->down) * s->kernel->mr, p = t->p0 + (t->by_rows ? at % t->across : at / t->down);
+	struct sums so_far = sums_of(s, own, t->i0, t->p0, p);
+
+	if (at >= t->down * t->across)
+		return (struct span){0};
+	so_far.at += (i - t->i0) * so_far.ld;
+	return (struct span){i, p * NR, min64(s->kernel->mr, t->i1 - i), min64(NR, s->b->n - p * NR), 0, so_far};
+}
+
+/* Compute them. Whole tiles without an epilogue are computed in place; others in one of two memories, so that the tile before is finished beside the
+ * product. */
 static void panels_add(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t p0, int64_t p1, const char *rows, char *own)
 {
 	int64_t pairs = compact_chunk_pairs(s->b, chunk), step = s->kernel->row(pairs), mr = s->kernel->mr;
 	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, turn = 0;
 	float sums[2][COMPACT_MR_AMX * NR] __attribute__((aligned(64)));
 	struct beside u = {.s = s, .each = ceil_div(mr, pairs > COMPACT_DEEP ? ceil_div(pairs, COMPACT_DEEP) : 1), .last = last};
+	struct tiles tiles = tiles_of(s, i0, i1, chunk, p0, p1);
+	struct span t = span_of(s, &tiles, 0, own);
 
-	for (int64_t p = p0; p < p1; p++) {
-		const void *b = compact_panel_at(s->b, chunk, p);
-		int64_t j = p * NR, n = min64(NR, s->b->n - j);
-		struct sums so_far = sums_of(s, own, i0, p0, p), next = p + 1 < p1 ? sums_of(s, own, i0, p0, p + 1) : so_far;
+	for (int64_t at = 0; at < tiles.down * tiles.across; at++) {
+		int in_place = t.m == mr && t.n == NR && !(last && has_epilogue(s));
+		const void *b = compact_panel_at(s->b, chunk, t.j / NR);
+		float *sum = in_place ? t.so_far.at : sums[turn];
+		int64_t ld = in_place ? t.so_far.ld : NR;
+		struct span next = span_of(s, &tiles, at + 1, own);
 
 		if (s->b->type == COMPACT_INT8) {
-			s->kernel->widen((uint32_t *)(void *)own, b, pairs);
+			if (t.i == i0)
+				s->kernel->widen((uint32_t *)(void *)own, b, pairs);
 			b = own;
 		}
-		for (int64_t i = i0; i < i1; i += mr) {
-			int64_t m = min64(mr, i1 - i);
-			int in_place = m == mr && n == NR && !(last && has_epilogue(s));
-			struct sums below = {so_far.at + mr * so_far.ld, so_far.ld};
-			float *sum = sums[turn];
-
-			u.after = i + mr < i1  ? (struct span){.i = i + mr, .j = j, .m = min64(mr, i1 - i - mr), .n = n, .so_far = below}
-			          : p + 1 < p1 ? (struct span){i0, j + NR, min64(mr, i1 - i0), min64(NR, s->b->n - j - NR), 0, next}
-			                       : (struct span){.so_far = so_far};
-			for (int64_t r = 0; add && !in_place && r < m; r++)
-				memcpy(sum + r * NR, so_far.at + r * so_far.ld, (size_t)n * sizeof *sum);
-			s->kernel->tile_add(in_place ? so_far.at : sum, in_place ? so_far.ld : NR, rows + (i - i0) * step, b, pairs, m, add,
-			                    beside_product, &u);
-			finish_rows(&u, mr);
-			if (!in_place) {
-				u.before = (struct span){.i = i, .j = j, .m = m, .n = n, .so_far = so_far};
-				u.sum = sum;
-				turn = !turn;
-			}
-			so_far = below;
+		u.after = next;
+		for (int64_t r = 0; add && !in_place && r < t.m; r++)
+			memcpy(sum + r * NR, t.so_far.at + r * t.so_far.ld, (size_t)t.n * sizeof *sum);
+		s->kernel->tile_add(sum, ld, rows + (t.i - i0) * step, b, pairs, t.m, add, beside_product, &u);
+		finish_rows(&u, mr);
+		if (!in_place) {
+			u.before = t;
+			u.sum = sum;
+			turn = !turn;
 		}
+		t = next;
 	}
 	finish_rows(&u, mr);
 }
@@ -494,6 +489,8 @@ static void task_tile(void *arg, int64_t task, int worker)
 		}
 		if (s->kernel->tile_add)
 			panels_add(s, i0, i1, chunk, p0, p1, rows[0], own);
+		else if (goes_by_rows(s, chunk))
+			rows_run(s, i0, i1, p0, p1, rows[0], own);
 		else
 			for (int64_t p = p0; p < p1; p++)
 				for (int64_t u = chunk; u < next; u++)

@@ -9,7 +9,12 @@
 #include "kernels/device.h"
 #include "kernels/real.h"
 
-enum { CHUNK = SUMSQ_CHUNK, LANES = 16 };
+enum {
+	CHUNK = SUMSQ_CHUNK,
+	LANES = 16,
+	SOON_SUMSQ = 4096, /* elements by which SUMSQ prefetches; */
+	SOON_UPDATE = 1024 /* and an update, in each of its five arrays. The processor by itself prefetches too late. */
+};
 
 static int64_t chunks(int64_t n)
 {
@@ -25,6 +30,17 @@ static void round_weights(uint16_t *restrict rounded, const real *restrict p, in
 {
 	for (int64_t i = 0; i < n; i++)
 		rounded[i] = f32_to_bf16((float)p[i]);
+}
+
+/* Prefetch a run of elements of the gradient and of four arrays that are read and written. Always inlined, because GCC leaves out calls of a function
+ * that does nothing but prefetch. */
+static inline __attribute__((always_inline)) void prefetch_run(const real *g, const real *a, const real *b, const real *c, const real *d)
+{
+	__builtin_prefetch(g + SOON_UPDATE);
+	__builtin_prefetch(a + SOON_UPDATE, 1);
+	__builtin_prefetch(b + SOON_UPDATE, 1);
+	__builtin_prefetch(c + SOON_UPDATE, 1);
+	__builtin_prefetch(d + SOON_UPDATE, 1);
 }
 
 static void adamw_chunk(void *arg, int64_t task, int worker)
@@ -44,6 +60,7 @@ static void adamw_chunk(void *arg, int64_t task, int worker)
 		const real decay = shrink * mask[at / DECAY_RUN];
 		int64_t end = n - at < DECAY_RUN ? n : at + DECAY_RUN;
 
+		prefetch_run(g + at, p + at, m + at, v + at, ema + at);
 		for (int64_t i = at; i < end; i++) {
 			real gi = scale * g[i], mi = b1 * m[i] + c1 * gi, vi = b2 * v[i] + c2 * gi * gi, pi = p[i];
 
@@ -81,6 +98,7 @@ static void schedule_free_chunk(void *arg, int64_t task, int worker)
 		const real decay = shrink * mask[at / DECAY_RUN];
 		int64_t end = n - at < DECAY_RUN ? n : at + DECAY_RUN;
 
+		prefetch_run(g + at, y + at, z + at, v + at, x + at);
 		for (int64_t i = at; i < end; i++) {
 			real gi = scale * g[i], vi = b2 * v[i] + c2 * gi * gi, zi = z[i], xi = x[i];
 
@@ -145,9 +163,11 @@ static void sumsq_chunk(void *arg, int64_t task, int worker)
 	double lane[LANES] = {0}, sum = 0;
 
 	(void)worker;
-	for (; i + LANES <= n; i += LANES)
+	for (; i + LANES <= n; i += LANES) {
+		__builtin_prefetch(x + i + SOON_SUMSQ);
 		for (int k = 0; k < LANES; k++)
 			lane[k] += (double)x[i + k] * (double)x[i + k];
+	}
 	for (int k = 0; k < LANES; k++)
 		sum += lane[k];
 	for (; i < n; i++)

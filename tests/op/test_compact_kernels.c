@@ -359,8 +359,8 @@ static void whole_test(struct pool *p, const struct compact_kernel *q, struct wh
 /* Whole products by the first `count` kernels: whole and partial tiles, several tasks, panels and chunks of K, one thread and three. */
 static void test_products(const struct compact_kernel *const *k, int count, int in_order)
 {
-	static const int64_t shapes[][3] = {{1, 1, 1},     {11, 31, 33},  {15, 31, 33},  {12, 32, 32}, {32, 32, 32},
-	                                    {33, 100, 50}, {70, 64, 383}, {200, 33, 64}, {64, 97, 801}};
+	static const int64_t shapes[][3] = {{1, 1, 1},     {11, 31, 33},  {15, 31, 33},  {12, 32, 32},  {32, 32, 32},
+	                                    {33, 100, 50}, {70, 64, 383}, {200, 33, 64}, {64, 97, 801}, {70, 133, 7}};
 	struct pool *three = pool_new(3, NULL);
 
 	for (int i = 0; i < count; i++)

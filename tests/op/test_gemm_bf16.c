@@ -228,6 +228,8 @@ static const struct gemm shapes[] = {{.m = 1, .n = 1, .k = 1},
                                      {.m = 4, .n = 0, .k = 4},
                                      {.m = 401, .n = 31, .k = 17},
                                      {.m = 48, .n = 416, .k = 1153},
+                                     {.m = 101, .n = 200, .k = 5}, /* computed along the rows of C */
+                                     {.m = 200, .n = 330, .k = 31, .accumulate = 1},
                                      {.m = 30, .n = 20, .k = 9, .accumulate = 1},
                                      {.m = 25, .n = 65, .k = 800, .accumulate = 1},
                                      {.m = 210, .n = 130, .k = 17 * GEMM_KC + 7}}; /* op(A) is rounded in several waves */

@@ -104,11 +104,8 @@ static inline __attribute__((always_inline)) void prefetch_row(const struct oper
 /* Panels whose columns are the n rows of x, of d numbers. */
 static void pack_transposed(const struct attention *k, uint32_t *panels, struct operand x, int64_t n)
 {
-	for (int64_t j = 0; j < n; j += NR) {
-		for (int64_t i = j + NR; i < min64(j + 2 * NR, n); i++)
-			prefetch_row(&x, i, k->d);
+	for (int64_t j = 0; j < n; j += NR)
 		k->q->columns(panel_at(panels, j, k->d), row_at(&x, j), x.bf16, x.ld, min64(NR, n - j), k->d);
-	}
 }
 
 /* Panels whose columns are those of x, which has n rows of d numbers. */

@@ -305,7 +305,7 @@ struct beside {
 	struct span {
 		int64_t i, j, m, n, done; /* rows [i, i + m), columns [j, j + n), and the rows done */
 		struct sums so_far;       /* of those rows */
-	} before, after;
+	} * before, *after;
 	int64_t each; /* rows done between two steps */
 	float *sum;
 	int last;
@@ -313,7 +313,7 @@ struct beside {
 
 static void finish_rows(struct beside *u, int64_t rows)
 {
-	struct span *t = &u->before;
+	struct span *t = u->before;
 
 	for (int64_t end = min64(t->done + rows, t->m); t->done < end; t->done++) {
 		float *so_far = t->so_far.at + t->done * t->so_far.ld;
@@ -328,7 +328,7 @@ static void finish_rows(struct beside *u, int64_t rows)
 static void beside_product(void *arg)
 {
 	struct beside *u = arg;
-	struct span *t = &u->after;
+	struct span *t = u->after;
 	int64_t rows = min64(u->each, t->m - t->done);
 	struct sums so_far = {t->so_far.at + t->done * t->so_far.ld, t->so_far.ld};
 
@@ -342,64 +342,71 @@ static int has_epilogue(const struct job *s)
 	return s->b->scale || activates(s) || s->c_bf16 || (s->ep && s->ep->bias);
 }
 
-/* The tiles of panels [p0, p1) and rows [i0, i1), one chunk of K, in the order in which they are computed. */
+/* The tiles of panels [p0, p1) and rows [i0, i1), one chunk of K, in the order in which they are computed; i and p: the next one's. */
 struct tiles {
-	int64_t i0, i1, p0, p1;
-	int64_t down, across;
+	int64_t i0, i1, p0, p1, i, p;
 	int by_rows;
 };
 
-static struct tiles tiles_of(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t p0, int64_t p1)
+/* Set the rows and columns of the next tile; no rows after the last. */
+static void tiles_next(const struct job *s, struct tiles *t, char *own, struct span *next)
 {
-	return (struct tiles){i0, i1, p0, p1, ceil_div(i1 - i0, s->kernel->mr), p1 - p0, goes_by_rows(s, chunk)};
-}
+	int64_t i = t->i, p = t->p;
 
-/* The rows and columns of tile `at`; none after the last. */
-static struct span span_of(const struct job *s, const struct tiles *t, int64_t at, char *own)
-{
-	int64_t i = t->i0 + (t->by_rows ? at / t->across : at % t->down) * s->kernel->mr, p = t->p0 + (t->by_rows ? at % t->across : at / t->down);
-	struct sums so_far = sums_of(s, own, t->i0, t->p0, p);
-
-	if (at >= t->down * t->across)
-		return (struct span){0};
-	so_far.at += (i - t->i0) * so_far.ld;
-	return (struct span){i, p * NR, min64(s->kernel->mr, t->i1 - i), min64(NR, s->b->n - p * NR), 0, so_far};
+	next->m = next->done = 0;
+	if (i >= t->i1 || p >= t->p1)
+		return;
+	next->i = i;
+	next->j = p * NR;
+	next->m = min64(s->kernel->mr, t->i1 - i);
+	next->n = min64(NR, s->b->n - p * NR);
+	next->so_far = sums_of(s, own, t->i0, t->p0, p);
+	next->so_far.at += (i - t->i0) * next->so_far.ld;
+	if (t->by_rows && ++t->p == t->p1) {
+		t->p = t->p0;
+		t->i += s->kernel->mr;
+	} else if (!t->by_rows && (t->i += s->kernel->mr) >= t->i1) {
+		t->i = t->i0;
+		t->p++;
+	}
 }
 
 /* Compute them. Whole tiles without an epilogue are computed in place; others in one of two memories, so that the tile before is finished beside the
- * product. */
+ * product. The three tiles in hand are not copied: a copy would wait for its source to be stored. */
 static void panels_add(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t p0, int64_t p1, const char *rows, char *own)
 {
 	int64_t pairs = compact_chunk_pairs(s->b, chunk), step = s->kernel->row(pairs), mr = s->kernel->mr;
 	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, turn = 0;
 	float sums[2][COMPACT_MR_AMX * NR] __attribute__((aligned(64)));
+	struct span spans[3] = {0}, *t = &spans[0], *spare = &spans[2];
 	struct beside u = {.s = s, .each = ceil_div(mr, pairs > COMPACT_DEEP ? ceil_div(pairs, COMPACT_DEEP) : 1), .last = last};
-	struct tiles tiles = tiles_of(s, i0, i1, chunk, p0, p1);
-	struct span t = span_of(s, &tiles, 0, own);
+	struct tiles tiles = {i0, i1, p0, p1, i0, p0, goes_by_rows(s, chunk)};
 
-	for (int64_t at = 0; at < tiles.down * tiles.across; at++) {
-		int in_place = t.m == mr && t.n == NR && !(last && has_epilogue(s));
-		const void *b = compact_panel_at(s->b, chunk, t.j / NR);
-		float *sum = in_place ? t.so_far.at : sums[turn];
-		int64_t ld = in_place ? t.so_far.ld : NR;
-		struct span next = span_of(s, &tiles, at + 1, own);
+	u.before = spare;
+	u.after = &spans[1];
+	for (tiles_next(s, &tiles, own, t); t->m; t = u.after, u.after = spare) {
+		int in_place = t->m == mr && t->n == NR && !(last && has_epilogue(s));
+		const void *b = compact_panel_at(s->b, chunk, t->j / NR);
+		float *sum = in_place ? t->so_far.at : sums[turn];
+		int64_t ld = in_place ? t->so_far.ld : NR;
 
 		if (s->b->type == COMPACT_INT8) {
-			if (t.i == i0)
+			if (t->i == i0)
 				s->kernel->widen((uint32_t *)(void *)own, b, pairs);
 			b = own;
 		}
-		u.after = next;
-		for (int64_t r = 0; add && !in_place && r < t.m; r++)
-			memcpy(sum + r * NR, t.so_far.at + r * t.so_far.ld, (size_t)t.n * sizeof *sum);
-		s->kernel->tile_add(sum, ld, rows + (t.i - i0) * step, b, pairs, t.m, add, beside_product, &u);
+		tiles_next(s, &tiles, own, u.after);
+		for (int64_t r = 0; add && !in_place && r < t->m; r++)
+			memcpy(sum + r * NR, t->so_far.at + r * t->so_far.ld, (size_t)t->n * sizeof *sum);
+		s->kernel->tile_add(sum, ld, rows + (t->i - i0) * step, b, pairs, t->m, add, beside_product, &u);
 		finish_rows(&u, mr);
+		spare = in_place ? t : u.before;
 		if (!in_place) {
 			u.before = t;
+			u.before->done = 0;
 			u.sum = sum;
 			turn = !turn;
 		}
-		t = next;
 	}
 	finish_rows(&u, mr);
 }

@@ -6,7 +6,7 @@
 
 #include "tape/opdef.h"
 
-enum { LEAST_NARROW = 1 << 14 }; /* elements of a tensor that is stored in bfloat16 because only products read it */
+enum { LEAST_NARROW = 1 << 14 }; /* least elements of a tensor that is stored in bfloat16 because only products read it */
 
 static void mark_live(struct tape *t)
 {
@@ -59,8 +59,8 @@ static void mark_exact(struct tape *t)
 				t->node[i].out[k]->st->exact = 1;
 }
 
-/* For a CPU that multiplies bf16 numbers: only what no op but products reads need not be exact, because they round it anyway. Small tensors stay float:
- * they would save neither time nor memory. */
+/* For a CPU that multiplies bf16 numbers: everything is exact but what only kernels read that round it first, such as products. Small tensors are
+ * exact too, because they would save neither time nor memory. */
 static void mark_read_exactly(struct tape *t)
 {
 	for (struct storage *s = t->storages; s; s = s->next)

@@ -265,24 +265,14 @@ size_t attention_bf16_scratch(const struct op_call *c, int workers)
 
 /* ---- gradient ---- */
 
-struct backward_heads {
+/* Which head. */
+struct place {
 	int64_t b, h;
-	struct operand q, key, v;
-	struct head dy, o, dq, dk, dv;
 };
 
-static struct backward_heads backward_heads_of(const struct op_call *c, int64_t b, int64_t h)
+static struct head output_head(const struct attention *k, struct place g, int i)
 {
-	return (struct backward_heads){.b = b,
-	                               .h = h,
-	                               .q = operand_of(&c->in[1], b, h),
-	                               .key = operand_of(&c->in[2], b, h),
-	                               .v = operand_of(&c->in[3], b, h),
-	                               .dy = head_of(&c->in[0], b, h),
-	                               .o = head_of(&c->in[4], b, h),
-	                               .dq = head_of(&c->out[0], b, h),
-	                               .dk = head_of(&c->out[1], b, h),
-	                               .dv = head_of(&c->out[2], b, h)};
+	return head_of(&k->c->out[i], g.b, g.h);
 }
 
 struct backward_room {
@@ -338,18 +328,17 @@ static void grad_row(float *restrict p, float *restrict dp, float unit, float sc
 }
 
 /* Scale the scores of a key, and add the bias of n queries from `first` on. */
-static void bias_column(const struct attention *k, const struct backward_heads *g, float *p, int64_t key, int64_t first, int64_t n)
+static void bias_column(const struct attention *k, struct place g, float *p, int64_t key, int64_t first, int64_t n)
 {
 	const struct array *a = k->bias;
-	const float *add = (const float *)a->data + g->b * a->stride[0] + g->h * a->stride[1] + first * a->stride[2] + key;
+	const float *add = (const float *)a->data + g.b * a->stride[0] + g.h * a->stride[1] + first * a->stride[2] + key;
 
 	for (int64_t i = 0; i < n; i++)
 		p[i] = REAL_FMA(p[i], k->scale, add[i * a->stride[2]]);
 }
 
 /* dK and dV of keys [at, at + m) from queries [first, first + n), and the gradient of their scores. */
-static void backward_keys(const struct attention *k, const struct backward_room *r, const struct backward_heads *g, int64_t at, int64_t m,
-                          int64_t first, int64_t n)
+static void backward_keys(const struct attention *k, const struct backward_room *r, struct place g, int64_t at, int64_t m, int64_t first, int64_t n)
 {
 	const struct compact_kernel *q = k->q;
 	int64_t row = q->row((k->d + 1) / 2), ld = round_up(k->part, NR);
@@ -369,20 +358,21 @@ static void backward_keys(const struct attention *k, const struct backward_room 
 	}
 	round_rows(q, r->rows, of_floats(p), m, n);
 	multiply(q, sum, r->rows, r->douts_across, m, k->d, n);
-	store_rows(rows_from(g->dv, at), sum, m, k->d, first > 0);
+	store_rows(rows_from(output_head(k, g, 2), at), sum, m, k->d, first > 0);
 	round_rows(q, r->rows, of_floats(ds), m, n);
 	multiply(q, sum, r->rows, r->queries_across, m, k->d, n);
-	store_rows(rows_from(g->dk, at), sum, m, k->d, first > 0);
+	store_rows(rows_from(output_head(k, g, 1), at), sum, m, k->d, first > 0);
 }
 
 /* Queries [first, first + n) of a head, n <= part. */
-static void backward_part(const struct attention *k, const struct backward_room *r, const struct backward_heads *g, int64_t first, int64_t n)
+static void backward_part(const struct attention *k, const struct backward_room *r, struct place g, int64_t first, int64_t n)
 {
 	const struct compact_kernel *q = k->q;
 	const struct array *l = &k->c->in[5];
-	const float *lse = (const float *)l->data + g->b * l->stride[0] + g->h * l->stride[1] + first * l->stride[2];
-	struct operand query = operand_from(g->q, first);
-	struct head dy = rows_from(g->dy, first), o = rows_from(g->o, first), sum = {r->out, round_up(k->d, NR)};
+	const float *lse = (const float *)l->data + g.b * l->stride[0] + g.h * l->stride[1] + first * l->stride[2];
+	struct operand query = operand_from(operand_of(&k->c->in[1], g.b, g.h), first);
+	struct head dy = rows_from(head_of(&k->c->in[0], g.b, g.h), first), o = rows_from(head_of(&k->c->in[4], g.b, g.h), first);
+	struct head dq = output_head(k, g, 0), sum = {r->out, round_up(k->d, NR)};
 	struct hint later = {.n = 2, .bytes = k->d * (int64_t)sizeof(float), .at = {dy, o}};
 	int64_t ld = round_up(k->part, NR), row = q->row((k->s + 1) / 2);
 
@@ -397,29 +387,29 @@ static void backward_part(const struct attention *k, const struct backward_room 
 	}
 	for (int64_t at = 0; at < k->s; at += q->mr)
 		backward_keys(k, r, g, at, min64(q->mr, k->s - at), first, n);
-	q->across(r->rows, r->slopes, 0, ld, n, k->s);
+	q->across(r->rows, r->slopes, ld, n, k->s);
 	for (int64_t i = 0; i < n; i += q->mr) {
 		int64_t m = min64(q->mr, n - i);
 
 		for (int64_t j = 0; j < k->d; j += NR)
 			q->tile_across(sum.at + j, sum.ld, r->rows + i * row, panel_at(r->keys_across, j, k->s), (k->s + 1) / 2, m);
-		store_rows(rows_from(g->dq, first + i), sum, m, k->d, 0);
+		store_rows(rows_from(dq, first + i), sum, m, k->d, 0);
 	}
 }
 
 static void backward_item(const struct attention *k, int64_t item, char *scratch)
 {
 	const struct op_call *c = k->c;
-	int64_t b = item / k->heads, h = item % k->heads;
+	struct place g = {item / k->heads, item % k->heads};
+	struct operand key = operand_of(&c->in[2], g.b, g.h), v = operand_of(&c->in[3], g.b, g.h);
 	struct backward_room r;
-	struct backward_heads g = backward_heads_of(c, b, h);
 
 	backward_layout(k, scratch, &r);
-	round_rows(k->q, r.keys, g.key, k->s, k->d);
-	round_rows(k->q, r.values, g.v, k->s, k->d);
-	pack(k, r.keys_across, g.key, k->s);
+	round_rows(k->q, r.keys, key, k->s, k->d);
+	round_rows(k->q, r.values, v, k->s, k->d);
+	pack(k, r.keys_across, key, k->s);
 	for (int64_t first = 0; first < k->t; first += k->part)
-		backward_part(k, &r, &g, first, min64(k->part, k->t - first));
+		backward_part(k, &r, g, first, min64(k->part, k->t - first));
 }
 
 static void backward_task(void *arg, int64_t task, int worker)

@@ -176,18 +176,18 @@ static void portable_tile_across(float *sum, int64_t ld, const void *a, const ui
 	multiply(sum, ld, a, b, pairs, m, 1);
 }
 
-static void portable_across(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k)
+static void portable_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
 {
 	int64_t step = portable_row((k + 1) / 2), pair = portable_row(COMPACT_MR);
 
 	for (int64_t at = 0; at < k; at += 2)
 		for (int64_t i = 0; i < n; i += COMPACT_MR) {
-			const void *even = compact_number(a, bf16, at * lda + i);
+			const float *even = a + at * lda + i;
 			float *restrict to = (float *)((char *)dst + i * step + at / 2 * pair);
 
 			for (int64_t v = 0; v < COMPACT_MR && v < n - i; v++) {
-				to[2 * v] = float_of_bits((int32_t)number_bits(even, bf16, v));
-				to[2 * v + 1] = at + 1 < k ? float_of_bits((int32_t)number_bits(even, bf16, lda + v)) : 0;
+				to[2 * v] = float_of_bits((int32_t)rounded_bits(even[v]));
+				to[2 * v + 1] = at + 1 < k ? float_of_bits((int32_t)rounded_bits(even[lda + v])) : 0;
 			}
 		}
 }

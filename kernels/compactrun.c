@@ -83,15 +83,15 @@ struct job {
 	const void *a;
 	int c_bf16, a_bf16; /* whether they are stored in bf16 */
 	const struct gemm_epilogue_f32 *ep;
-	int64_t mc, np;  /* a task's rows and panels */
-	int64_t mt, nt;  /* number of tasks along M and along N */
-	int64_t workers; /* of the pool */
-	char *own;       /* scratch of worker 0 */
-	size_t own_bytes;
-	char *rounded;  /* a wave of chunks of op(A), rounded for all tasks, [chunk][row]; NULL: each task rounds its own */
-	int64_t chunk0; /* first chunk of the wave */
-	int64_t wave;   /* chunks of a wave; without `rounded`, all */
-	int stream;     /* ep->aux is stored around the cache */
+	int64_t mc, np;   /* a task's rows and panels */
+	int64_t mt, nt;   /* number of tasks along M and along N */
+	int64_t workers;  /* of the pool */
+	char *own;        /* scratch of worker 0 */
+	size_t own_bytes; /* of each worker */
+	char *rounded;    /* a wave of chunks of op(A), rounded for all tasks, [chunk][row]; NULL: each task rounds its own */
+	int64_t chunk0;   /* first chunk of the wave */
+	int64_t wave;     /* chunks of a wave; without `rounded`, all */
+	int stream;       /* ep->aux is stored around the cache */
 };
 
 /* Bytes of a worker's scratch: a panel widened to bf16, rounded rows of op(A), then sums of earlier chunks if C cannot hold them. */
@@ -418,7 +418,7 @@ static void rows_round(const struct job *s, int64_t i0, int64_t i1, int64_t chun
 	int64_t kc = compact_chunk_len(s->b, chunk), step = q->row(compact_chunk_pairs(s->b, chunk)), lda = s->g->lda;
 
 	if (s->g->ta == GEMM_T)
-		q->across(rows, compact_number(s->a, s->a_bf16, chunk * KC * lda + i0), s->a_bf16, lda, i1 - i0, kc);
+		q->across(rows, (const float *)s->a + chunk * KC * lda + i0, lda, i1 - i0, kc);
 	else
 		for (int64_t i = i0; i < i1; i++) {
 			const void *x = compact_number(s->a, s->a_bf16, i * lda + chunk * KC);
@@ -429,28 +429,23 @@ static void rows_round(const struct job *s, int64_t i0, int64_t i1, int64_t chun
 		}
 }
 
-static inline float number_value(const void *x, int bf16, int64_t i)
-{
-	return bf16 ? float_of_bits((int32_t)((uint32_t)((const uint16_t *)x)[i] << 16)) : ((const float *)x)[i];
-}
-
-/* sums[i] = the sum of row i of op(A) over one chunk [+ sums[i]], for rows [i0, i1); A is transposed. bf16: s->a_bf16, as a constant. */
-static inline __attribute__((always_inline)) void row_sums(const struct job *s, int bf16, int64_t i0, int64_t i1, int64_t chunk, float *restrict sums)
+/* sums[i] = the sum of row i of op(A) over one chunk [+ sums[i]], for rows [i0, i1); A is transposed. */
+static void row_sums(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, float *restrict sums)
 {
 	int64_t kc = compact_chunk_len(s->b, chunk), lda = s->g->lda;
 
 	for (int64_t i = i0; i < i1; i += SUMMED) {
-		const void *a = compact_number(s->a, bf16, chunk * KC * lda + i);
+		const float *a = (const float *)s->a + chunk * KC * lda + i;
 		float sum[SUMMED] = {0};
 
 		if (i1 - i >= SUMMED)
 			for (int64_t k = 0; k < kc; k++)
 				for (int v = 0; v < SUMMED; v++)
-					sum[v] += number_value(a, bf16, k * lda + v);
+					sum[v] += a[k * lda + v];
 		else
 			for (int64_t k = 0; k < kc; k++)
 				for (int64_t v = 0; v < i1 - i; v++)
-					sum[v] += number_value(a, bf16, k * lda + v);
+					sum[v] += a[k * lda + v];
 		for (int64_t v = 0; v < min64(SUMMED, i1 - i); v++)
 			sums[i + v] = chunk ? sums[i + v] + sum[v] : sum[v];
 	}
@@ -489,10 +484,8 @@ static void task_tile(void *arg, int64_t task, int worker)
 			rows[u - chunk] = s->rounded ? rounded_rows(s, u, i0) : own + WIDE + (u - chunk) * MC * ROW;
 			if (!s->rounded)
 				rows_round(s, i0, i1, u, rows[u - chunk]);
-			if (!p0 && s->ep && s->ep->row_sums && s->a_bf16)
-				row_sums(s, 1, i0, i1, u, s->ep->row_sums);
-			else if (!p0 && s->ep && s->ep->row_sums)
-				row_sums(s, 0, i0, i1, u, s->ep->row_sums);
+			if (!p0 && s->ep && s->ep->row_sums)
+				row_sums(s, i0, i1, u, s->ep->row_sums);
 		}
 		if (s->kernel->tile_add)
 			panels_add(s, i0, i1, chunk, p0, p1, rows[0], own);
@@ -545,7 +538,8 @@ void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const
 	struct job s = {.g = g, .b = b, .kernel = kernel, .c = c, .a = a, .ep = ep, .own = own, .workers = pool_threads(p), .wave = chunk_count(b)};
 
 	assert(!g->make && !g->alpha && (!ep || (!ep->start && (!ep->row_sums || g->ta == GEMM_T))) && kernel->panels <= PANELS);
-	assert(!(stored & GEMM_BF16_C) || (g->ta == GEMM_N && !g->accumulate));
+	assert(!(stored & (GEMM_BF16_A | GEMM_BF16_C)) || g->ta == GEMM_N);
+	assert(!(stored & GEMM_BF16_C) || !g->accumulate);
 	s.a_bf16 = (stored & GEMM_BF16_A) != 0;
 	s.c_bf16 = (stored & GEMM_BF16_C) != 0;
 	s.own_bytes = compact_own_bytes(g, stored);

@@ -137,7 +137,7 @@ static double matmul_flops(const struct op_call *c)
 	return 2. * (double)array_count(&c->out[0]) * (double)a->shape[a->rank - (c->attr.matmul.ta ? 2 : 1)];
 }
 
-/* Those activations are applied before the product is stored (kernels/linear.c). */
+/* SiLU and GELU are applied before the product is stored. Other activations take a pass of their own, over floats (kernels/linear.c). */
 static unsigned linear_narrow(const struct node *n)
 {
 	int act = n->attr.linear.act;

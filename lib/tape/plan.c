@@ -51,6 +51,7 @@ static void drop_optional(struct tape *t)
 	}
 }
 
+/* For a plan in bfloat16. */
 static void mark_exact(struct tape *t)
 {
 	for (int i = 0; i < t->nnodes; i++)

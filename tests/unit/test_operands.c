@@ -1,5 +1,5 @@
 /* On a CPU that multiplies bf16 numbers, the tape stores in bfloat16 what only products read. The loss and all gradients have the bits that they have
- * with everything in float, for several networks, ways to recompute, sizes of a batch and both roundings of products; and the arena is smaller. */
+ * with everything in float, for several networks and ways to recompute, by the CPU's instructions and by emulation; and the arena is smaller. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "kernels/attentionhead.h"
+#include "kernels/bf16.h"
 #include "kernels/compactrun.h"
 #include "kernels/cut.h"
 #include "kernels/walk.h"
@@ -79,6 +80,44 @@ static struct operand operand_of(const struct array *a, int64_t b, int64_t h)
 	return (struct operand){compact_number(a->data, bf16, b * a->stride[SAMPLE] + h * a->stride[HEAD]), a->stride[TOKEN], bf16};
 }
 
+/* The n numbers of row i, rounded to bf16. */
+static void load_rounded(float *restrict to, const struct operand *x, int64_t i, int64_t n)
+{
+	const void *row = compact_number(x->at, x->bf16, i * x->ld);
+
+	for (int64_t j = 0; x->bf16 && j < n; j++)
+		to[j] = bf16_value(row, 1, j);
+	for (int64_t j = 0; !x->bf16 && j < n; j++)
+		to[j] = bf16_value(row, 0, j);
+}
+
+/* A result of a head: floats, or bf16. */
+struct result {
+	void *at;
+	int64_t ld;
+	int bf16;
+};
+
+static struct result result_of(const struct array *a, int64_t b, int64_t h)
+{
+	struct operand x = operand_of(a, b, h);
+
+	return (struct result){(void *)(uintptr_t)x.at, x.ld, x.bf16};
+}
+
+/* Row i = the n numbers of x, or with `add`, of a result in floats, the sum of both. */
+static void store_row(const struct result *y, int64_t i, const float *restrict x, int64_t n, int add)
+{
+	float *restrict to = (float *)y->at + i * y->ld;
+
+	assert(!y->bf16 || !add);
+	if (y->bf16)
+		bf16_store((uint16_t *)y->at + i * y->ld, x, n);
+	else
+		for (int64_t j = 0; j < n; j++)
+			to[j] = add ? to[j] + x[j] : x[j];
+}
+
 static struct operand of_floats(struct head x)
 {
 	return (struct operand){x.at, x.ld, 0};
@@ -130,11 +169,6 @@ static void multiply(const struct compact_kernel *q, struct head sum, const char
 		q->tile(sum.at + j, sum.ld, rows, panel_at(panels, j, k), (k + 1) / 2, m);
 }
 
-static struct head rows_from(struct head x, int64_t first)
-{
-	return (struct head){x.at + first * x.ld, x.ld};
-}
-
 static void attention_init(struct attention *k, const struct op_call *c, const struct array *q, const struct array *key)
 {
 	*k = (struct attention){.c = c,
@@ -171,7 +205,7 @@ static size_t forward_layout(const struct attention *k, char *at, struct forward
 }
 
 /* Queries [first, first + m) of head (b, h), m <= mr. */
-static void forward_tile(const struct attention *k, const struct forward_room *r, struct operand q, struct head o, int64_t b, int64_t h,
+static void forward_tile(const struct attention *k, const struct forward_room *r, struct operand q, struct result o, int64_t b, int64_t h,
                          int64_t first, int64_t m)
 {
 	static const struct hint none;
@@ -192,9 +226,13 @@ static void forward_tile(const struct attention *k, const struct forward_room *r
 	}
 	round_rows(k->q, r->weights, of_floats(p), m, k->s);
 	multiply(k->q, sum, r->weights, r->values, m, k->d, k->s);
-	for (int64_t i = 0; i < m; i++)
+	for (int64_t i = 0; i < m; i++) {
+		float *row = sum.at + i * sum.ld;
+
 		for (int64_t j = 0; j < k->d; j++)
-			o.at[(first + i) * o.ld + j] = sum.at[i * sum.ld + j] * r->share[i];
+			row[j] *= r->share[i];
+		store_row(&o, first + i, row, k->d, 0);
+	}
 }
 
 static void forward_item(const struct attention *k, int64_t item, char *scratch)
@@ -207,7 +245,7 @@ static void forward_item(const struct attention *k, int64_t item, char *scratch)
 	pack_transposed(k, r.keys, operand_of(&c->in[1], b, h), k->s);
 	pack(k, r.values, operand_of(&c->in[2], b, h), k->s);
 	for (; first < end; first += k->q->mr)
-		forward_tile(k, &r, operand_of(&c->in[0], b, h), head_of(&c->out[0], b, h), b, h, first, min64(k->q->mr, end - first));
+		forward_tile(k, &r, operand_of(&c->in[0], b, h), result_of(&c->out[0], b, h), b, h, first, min64(k->q->mr, end - first));
 }
 
 static void items_do(const struct attention *k, int64_t task, int worker, void (*fn)(const struct attention *, int64_t, char *))
@@ -270,10 +308,7 @@ struct place {
 	int64_t b, h;
 };
 
-static struct head output_head(const struct attention *k, struct place g, int i)
-{
-	return head_of(&k->c->out[i], g.b, g.h);
-}
+enum { DQ, DK, DV };
 
 struct backward_room {
 	char *keys, *values;                     /* (s) rows */
@@ -281,16 +316,23 @@ struct backward_room {
 	uint32_t *queries, *douts;               /* panels whose columns are queries of the part */
 	uint32_t *queries_across, *douts_across; /* panels whose columns are channels, over queries of the part */
 	float *lse, *delta;                      /* of the part's queries */
-	float *weights;                          /* (mr keys, part) */
-	float *slopes;                           /* (s, part): the gradient of the scores, transposed */
-	char *rows;                              /* (mr, part) rounded; later the slopes, (part, s) */
+	float *weights, *slopes;                 /* (mr keys, part), and the gradient of the scores, transposed */
+	char *weight_rows, *slope_rows;          /* the same rounded: (mr) rows and (s) rows */
+	char *slopes_across;                     /* (part) rows of the rounded gradient of the scores, over keys */
 	float *out;                              /* (mr, d) */
+	float *row[2];                           /* (d) */
+	float *parts[3];                         /* sums_in_floats: [DK] and [DV] (s, d), added up over the parts */
 };
+
+/* Whether gradients that are added up over parts of the queries need memory of their own, because they are stored in bf16. */
+static int sums_in_floats(const struct attention *k, int i)
+{
+	return i != DQ && k->t > k->part && k->c->out[i].dtype == DT_BF16;
+}
 
 static size_t backward_layout(const struct attention *k, char *at, struct backward_room *r)
 {
 	const struct compact_kernel *q = k->q;
-	size_t tile = row_bytes(q, q->mr, k->part), across = row_bytes(q, k->part, k->s);
 	char *start = at;
 
 	r->keys = carve(&at, row_bytes(q, k->s, k->d));
@@ -303,18 +345,31 @@ static size_t backward_layout(const struct attention *k, char *at, struct backwa
 	r->lse = carve(&at, (size_t)round_up(k->part, NR) * sizeof *r->lse);
 	r->delta = carve(&at, (size_t)round_up(k->part, NR) * sizeof *r->delta);
 	r->weights = carve(&at, sum_bytes(q, q->mr, k->part));
-	r->slopes = carve(&at, sum_bytes(q, k->s, k->part));
-	r->rows = carve(&at, tile > across ? tile : across);
+	r->slopes = carve(&at, sum_bytes(q, q->mr, k->part));
+	r->weight_rows = carve(&at, row_bytes(q, q->mr, k->part));
+	r->slope_rows = carve(&at, row_bytes(q, k->s, k->part));
+	r->slopes_across = carve(&at, row_bytes(q, k->part, k->s));
 	r->out = carve(&at, sum_bytes(q, q->mr, k->d));
+	for (int i = 0; i < 2; i++)
+		r->row[i] = carve(&at, (size_t)k->d * sizeof **r->row);
+	for (int i = DK; i <= DV; i++)
+		r->parts[i] = sums_in_floats(k, i) ? carve(&at, (size_t)(k->s * k->d) * sizeof **r->parts) : NULL;
 	return (size_t)(at - start);
 }
 
-/* y (m, d) = x [+ y]. */
-static void store_rows(struct head y, struct head x, int64_t m, int64_t d, int add)
+/* Where gradient i of a head is computed. */
+static struct result gradient_of(const struct attention *k, const struct backward_room *r, struct place g, int i)
 {
-	for (int64_t i = 0; i < m; i++)
-		for (int64_t j = 0; j < d; j++)
-			y.at[i * y.ld + j] = add ? y.at[i * y.ld + j] + x.at[i * x.ld + j] : x.at[i * x.ld + j];
+	return sums_in_floats(k, i) ? (struct result){r->parts[i], k->d, 0} : result_of(&k->c->out[i], g.b, g.h);
+}
+
+/* Rows [at, at + m) of gradient i of a head = x [+ what they are]. */
+static void store_rows(const struct attention *k, const struct backward_room *r, struct place g, int i, int64_t at, struct head x, int64_t m, int add)
+{
+	struct result y = gradient_of(k, r, g, i);
+
+	for (int64_t j = 0; j < m; j++)
+		store_row(&y, at + j, x.at + j * x.ld, k->d, add);
 }
 
 /* For one key and n queries: p = exp(scale s - lse), ds = scale p (dp - delta), both in place. */
@@ -337,12 +392,14 @@ static void bias_column(const struct attention *k, struct place g, float *p, int
 		p[i] = REAL_FMA(p[i], k->scale, add[i * a->stride[2]]);
 }
 
-/* dK and dV of keys [at, at + m) from queries [first, first + n), and the gradient of their scores. */
+/* dK and dV of keys [at, at + m) from queries [first, first + n), and the gradient of their scores. A row is rounded as soon as it is known, while it
+ * is in the first-level cache. */
 static void backward_keys(const struct attention *k, const struct backward_room *r, struct place g, int64_t at, int64_t m, int64_t first, int64_t n)
 {
 	const struct compact_kernel *q = k->q;
-	int64_t row = q->row((k->d + 1) / 2), ld = round_up(k->part, NR);
-	struct head p = {r->weights, ld}, ds = {r->slopes + at * ld, ld}, sum = {r->out, round_up(k->d, NR)};
+	int64_t row = q->row((k->d + 1) / 2), step = q->row((n + 1) / 2), ld = round_up(k->part, NR);
+	struct head p = {r->weights, ld}, ds = {r->slopes, ld}, sum = {r->out, round_up(k->d, NR)};
+	char *slope_rows = r->slope_rows + at * step;
 
 	multiply(q, p, r->keys + at * row, r->queries, m, n, k->d);
 	multiply(q, ds, r->values + at * row, r->douts, m, n, k->d);
@@ -355,13 +412,13 @@ static void backward_keys(const struct attention *k, const struct backward_room 
 		memset(pi, 0, (size_t)blind * sizeof *pi);
 		memset(dsi, 0, (size_t)blind * sizeof *dsi);
 		grad_row(pi + blind, dsi + blind, k->bias ? 1 : k->scale, k->scale, r->lse + blind, r->delta + blind, n - blind);
+		q->round(r->weight_rows + i * step, pi, 0, n);
+		q->round(slope_rows + i * step, dsi, 0, n);
 	}
-	round_rows(q, r->rows, of_floats(p), m, n);
-	multiply(q, sum, r->rows, r->douts_across, m, k->d, n);
-	store_rows(rows_from(output_head(k, g, 2), at), sum, m, k->d, first > 0);
-	round_rows(q, r->rows, of_floats(ds), m, n);
-	multiply(q, sum, r->rows, r->queries_across, m, k->d, n);
-	store_rows(rows_from(output_head(k, g, 1), at), sum, m, k->d, first > 0);
+	multiply(q, sum, r->weight_rows, r->douts_across, m, k->d, n);
+	store_rows(k, r, g, DV, at, sum, m, first > 0);
+	multiply(q, sum, slope_rows, r->queries_across, m, k->d, n);
+	store_rows(k, r, g, DK, at, sum, m, first > 0);
 }
 
 /* Queries [first, first + n) of a head, n <= part. */
@@ -371,29 +428,31 @@ static void backward_part(const struct attention *k, const struct backward_room 
 	const struct array *l = &k->c->in[5];
 	const float *lse = (const float *)l->data + g.b * l->stride[0] + g.h * l->stride[1] + first * l->stride[2];
 	struct operand query = operand_from(operand_of(&k->c->in[1], g.b, g.h), first);
-	struct head dy = rows_from(head_of(&k->c->in[0], g.b, g.h), first), o = rows_from(head_of(&k->c->in[4], g.b, g.h), first);
-	struct head dq = output_head(k, g, 0), sum = {r->out, round_up(k->d, NR)};
-	struct hint later = {.n = 2, .bytes = k->d * (int64_t)sizeof(float), .at = {dy, o}};
-	int64_t ld = round_up(k->part, NR), row = q->row((k->s + 1) / 2);
+	struct operand dy = operand_from(operand_of(&k->c->in[0], g.b, g.h), first), o = operand_from(operand_of(&k->c->in[4], g.b, g.h), first);
+	struct head sum = {r->out, round_up(k->d, NR)};
+	int64_t row = q->row((k->s + 1) / 2), step = q->row((n + 1) / 2);
 
 	pack_transposed(k, r->queries, query, n);
-	pack_transposed(k, r->douts, of_floats(dy), n);
+	pack_transposed(k, r->douts, dy, n);
 	pack(k, r->queries_across, query, n);
-	pack(k, r->douts_across, of_floats(dy), n);
+	pack(k, r->douts_across, dy, n);
 	for (int64_t i = 0; i < n; i++) {
-		hint_row(&later, i + SOON);
+		prefetch_row(&dy, i + SOON, k->d);
+		prefetch_row(&o, i + SOON, k->d);
+		load_rounded(r->row[0], &dy, i, k->d);
+		load_rounded(r->row[1], &o, i, k->d);
 		r->lse[i] = lse[i * l->stride[2]];
-		r->delta[i] = lanes_dot(dy.at + i * dy.ld, o.at + i * o.ld, k->d);
+		r->delta[i] = lanes_dot(r->row[0], r->row[1], k->d);
 	}
 	for (int64_t at = 0; at < k->s; at += q->mr)
 		backward_keys(k, r, g, at, min64(q->mr, k->s - at), first, n);
-	q->across(r->rows, r->slopes, ld, n, k->s);
+	q->across(r->slopes_across, r->slope_rows, !q->floats, step / (int64_t)(q->floats ? sizeof(float) : sizeof(uint16_t)), n, k->s);
 	for (int64_t i = 0; i < n; i += q->mr) {
 		int64_t m = min64(q->mr, n - i);
 
 		for (int64_t j = 0; j < k->d; j += NR)
-			q->tile_across(sum.at + j, sum.ld, r->rows + i * row, panel_at(r->keys_across, j, k->s), (k->s + 1) / 2, m);
-		store_rows(rows_from(dq, first + i), sum, m, k->d, 0);
+			q->tile_across(sum.at + j, sum.ld, r->slopes_across + i * row, panel_at(r->keys_across, j, k->s), (k->s + 1) / 2, m);
+		store_rows(k, r, g, DQ, first + i, sum, m, 0);
 	}
 }
 
@@ -410,6 +469,12 @@ static void backward_item(const struct attention *k, int64_t item, char *scratch
 	pack(k, r.keys_across, key, k->s);
 	for (int64_t first = 0; first < k->t; first += k->part)
 		backward_part(k, &r, g, first, min64(k->part, k->t - first));
+	for (int i = DK; i <= DV; i++) {
+		struct result y = result_of(&c->out[i], g.b, g.h);
+
+		for (int64_t j = 0; sums_in_floats(k, i) && j < k->s; j++)
+			store_row(&y, j, r.parts[i] + j * k->d, k->d, 0);
+	}
 }
 
 static void backward_task(void *arg, int64_t task, int worker)

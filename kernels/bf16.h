@@ -19,6 +19,26 @@ static inline uint32_t bf16_round(uint32_t u)
 	return mag < 0x800000 ? u & 0x80000000 : r;
 }
 
+/* Number i of x, a float or with `bf16` a bf16, rounded: its bits as those of a float, and its value. */
+static inline uint32_t bf16_bits(const void *x, int bf16, int64_t i)
+{
+	uint32_t u;
+
+	if (bf16)
+		return (uint32_t)((const uint16_t *)x)[i] << 16;
+	memcpy(&u, (const float *)x + i, sizeof u);
+	return bf16_round(u);
+}
+
+static inline float bf16_value(const void *x, int bf16, int64_t i)
+{
+	uint32_t u = bf16_bits(x, bf16, i);
+	float f;
+
+	memcpy(&f, &u, sizeof f);
+	return f;
+}
+
 /* Round n floats to n bf16 numbers. Inlined for a constant n. */
 static inline __attribute__((always_inline)) void bf16_store(uint16_t *restrict dst, const float *restrict x, int64_t n)
 {

@@ -76,21 +76,30 @@ TARGET static void amx_round(void *dst, const void *x, int bf16, int64_t k)
 }
 
 /* Rows of op(A) lie as amx_round leaves them, so one `tile` serves both. */
-TARGET static void amx_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
+TARGET __attribute__((always_inline)) static inline void turn(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k)
 {
 	int64_t step = amx_row((k + 1) / 2);
 
 	for (int64_t at = 0; at < k; at += 2 * DEEP)
 		for (int64_t i = 0; i < n; i += TILE_ROWS) {
-			const float *x = a + at * lda + i;
+			const void *x = compact_number(a, bf16, at * lda + i);
 			__m512i r[16];
 
 			for (int p = 0; p < DEEP; p++)
-				r[p] = avx512_paired(x + 2 * p * lda, x + (2 * p + 1) * lda, 0, n - i, k - at - 2 * p);
+				r[p] = avx512_paired(compact_number(x, bf16, 2 * p * lda), compact_number(x, bf16, (2 * p + 1) * lda), bf16, n - i,
+				                     k - at - 2 * p);
 			avx512_transpose(r);
 			for (int v = 0; v < TILE_ROWS && v < n - i; v++)
 				_mm512_storeu_si512((char *)dst + (i + v) * step + 2 * at, r[v]);
 		}
+}
+
+TARGET static void amx_across(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k)
+{
+	if (bf16)
+		turn(dst, a, 1, lda, n, k);
+	else
+		turn(dst, a, 0, lda, n, k);
 }
 
 /* Adds the products of 16 more pairs to the sums of 16 rows, or of 32 with `both`. Rows of b are `pitch` bytes apart. */

@@ -157,10 +157,11 @@ enum {
 };
 
 /* Store the pairs of WIDE columns as four groups of COMPACT_MR, `step` bytes apart. */
-TARGET static inline void store_groups(char *dst, int64_t step, const float *even, const float *odd, int64_t k)
+TARGET __attribute__((always_inline)) static inline void store_groups(char *dst, int64_t step, const void *even, const void *odd, int bf16, int64_t k)
 {
-	__m512i a = avx512_paired(even, odd, 0, 16, k), b = avx512_paired(even + 16, odd + 16, 0, 16, k);
-	__m512i c = avx512_paired(even + 32, odd + 32, 0, 16, k);
+	__m512i a = avx512_paired(even, odd, bf16, 16, k);
+	__m512i b = avx512_paired(compact_number(even, bf16, 16), compact_number(odd, bf16, 16), bf16, 16, k);
+	__m512i c = avx512_paired(compact_number(even, bf16, 32), compact_number(odd, bf16, 32), bf16, 16, k);
 	const __mmask16 group = (1 << COMPACT_MR) - 1;
 
 	_mm512_mask_storeu_epi32(dst, group, a);
@@ -169,28 +170,37 @@ TARGET static inline void store_groups(char *dst, int64_t step, const float *eve
 	_mm512_mask_storeu_epi32(dst + 3 * step, group, _mm512_alignr_epi32(c, c, 4));
 }
 
-TARGET static void avx512_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
+TARGET __attribute__((always_inline)) static inline void across(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k)
 {
 	int64_t step = avx512_row((k + 1) / 2) * COMPACT_MR;
 
 	for (int64_t at = 0; at < k; at += 2) {
 		char *to = (char *)dst + avx512_row(at / 2 * COMPACT_MR);
-		const float *even = a + at * lda;
+		const void *even = compact_number(a, bf16, at * lda), *odd = compact_number(even, bf16, lda);
 		int64_t i = 0;
 
 		for (; i + WIDE <= n; i += WIDE, to += 4 * step) {
 			for (int64_t v = i; v < i + WIDE; v += 16) {
-				__builtin_prefetch(even + SOON_ROWS * lda + v);
-				__builtin_prefetch(even + (SOON_ROWS + 1) * lda + v);
+				__builtin_prefetch(compact_number(even, bf16, SOON_ROWS * lda + v));
+				__builtin_prefetch(compact_number(odd, bf16, SOON_ROWS * lda + v));
 			}
-			store_groups(to, step, even + i, even + lda + i, k - at);
+			store_groups(to, step, compact_number(even, bf16, i), compact_number(odd, bf16, i), bf16, k - at);
 		}
 		for (; i < n; i += COMPACT_MR, to += step) {
 			int64_t rows = n - i < COMPACT_MR ? n - i : COMPACT_MR;
 
-			_mm512_mask_storeu_epi32(to, (__mmask16)((1u << rows) - 1), avx512_paired(even + i, even + lda + i, 0, rows, k - at));
+			_mm512_mask_storeu_epi32(to, (__mmask16)((1u << rows) - 1),
+			                         avx512_paired(compact_number(even, bf16, i), compact_number(odd, bf16, i), bf16, rows, k - at));
 		}
 	}
+}
+
+TARGET static void avx512_across(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k)
+{
+	if (bf16)
+		across(dst, a, 1, lda, n, k);
+	else
+		across(dst, a, 0, lda, n, k);
 }
 
 TARGET __attribute__((always_inline)) static inline void columns(uint32_t *dst, const void *b, int bf16, int64_t ldb, int64_t n, int64_t k)

@@ -9,25 +9,14 @@ typedef uint32_t vbits __attribute__((vector_size(VBYTES), may_alias));
 enum { MR = VREGS == 32 ? COMPACT_MR : COMPACT_MR / 2, NR = 2 * VLEN };
 _Static_assert(COMPACT_NR % NR == 0, "a panel is whole tiles wide");
 
-static uint32_t rounded_bits(float x)
-{
-	return bf16_round((uint32_t)bits_of_float(x));
-}
-
-/* The bits of number i of x, a float or with `bf16` a bf16, as those of a float. */
-static inline uint32_t number_bits(const void *x, int bf16, int64_t i)
-{
-	return bf16 ? (uint32_t)((const uint16_t *)x)[i] << 16 : rounded_bits(((const float *)x)[i]);
-}
-
 static void portable_round(void *dst, const void *x, int bf16, int64_t k)
 {
 	float *restrict to = dst;
 
 	for (int64_t i = 0; bf16 && i < k; i++)
-		to[i] = float_of_bits((int32_t)number_bits(x, 1, i));
+		to[i] = bf16_value(x, 1, i);
 	for (int64_t i = 0; !bf16 && i < k; i++)
-		to[i] = float_of_bits((int32_t)number_bits(x, 0, i));
+		to[i] = bf16_value(x, 0, i);
 	if (k % 2)
 		to[k] = 0;
 }
@@ -176,18 +165,18 @@ static void portable_tile_across(float *sum, int64_t ld, const void *a, const ui
 	multiply(sum, ld, a, b, pairs, m, 1);
 }
 
-static void portable_across(void *dst, const float *a, int64_t lda, int64_t n, int64_t k)
+static void portable_across(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k)
 {
 	int64_t step = portable_row((k + 1) / 2), pair = portable_row(COMPACT_MR);
 
 	for (int64_t at = 0; at < k; at += 2)
 		for (int64_t i = 0; i < n; i += COMPACT_MR) {
-			const float *even = a + at * lda + i;
+			const void *even = compact_number(a, bf16, at * lda + i);
 			float *restrict to = (float *)((char *)dst + i * step + at / 2 * pair);
 
 			for (int64_t v = 0; v < COMPACT_MR && v < n - i; v++) {
-				to[2 * v] = float_of_bits((int32_t)rounded_bits(even[v]));
-				to[2 * v + 1] = at + 1 < k ? float_of_bits((int32_t)rounded_bits(even[lda + v])) : 0;
+				to[2 * v] = bf16_value(even, bf16, v);
+				to[2 * v + 1] = at + 1 < k ? bf16_value(even, bf16, lda + v) : 0;
 			}
 		}
 }
@@ -197,7 +186,7 @@ static inline __attribute__((always_inline)) void weave(uint32_t *restrict dst, 
 {
 	for (int64_t from = 0; from < n; from += COMPACT_NR, dst += pitch)
 		for (int64_t j = 0; j < COMPACT_NR; j++)
-			dst[j] = from + j < n ? number_bits(even, bf16, from + j) >> 16 | (odd ? number_bits(odd, bf16, from + j) : 0) : 0;
+			dst[j] = from + j < n ? bf16_bits(even, bf16, from + j) >> 16 | (odd ? bf16_bits(odd, bf16, from + j) : 0) : 0;
 }
 
 static void portable_weave(uint32_t *dst, int64_t pitch, const void *even, const void *odd, int bf16, int64_t n)
@@ -216,15 +205,16 @@ static void portable_columns(uint32_t *restrict dst, const void *restrict b, int
 		const void *x = compact_number(b, bf16, j * ldb);
 
 		for (int64_t i = 0; i + 1 < k; i += 2)
-			dst[i / 2 * COMPACT_NR + j] = number_bits(x, bf16, i) >> 16 | number_bits(x, bf16, i + 1);
+			dst[i / 2 * COMPACT_NR + j] = bf16_bits(x, bf16, i) >> 16 | bf16_bits(x, bf16, i + 1);
 		if (k % 2)
-			dst[k / 2 * COMPACT_NR + j] = number_bits(x, bf16, k - 1) >> 16;
+			dst[k / 2 * COMPACT_NR + j] = bf16_bits(x, bf16, k - 1) >> 16;
 	}
 }
 
 extern const struct compact_kernel REAL_NAME(compact_portable);
 const struct compact_kernel REAL_NAME(compact_portable) = {.mr = COMPACT_MR,
                                                            .panels = 12,
+                                                           .floats = 1,
                                                            .round = portable_round,
                                                            .row = portable_row,
                                                            .widen = portable_widen,

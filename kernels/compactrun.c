@@ -234,9 +234,11 @@ static int activates(const struct job *s)
 	return s->ep && (s->ep->aux || s->ep->pre || s->ep->act != GEMM_LINEAR);
 }
 
-/* Compute one panel's columns of rows [i0, i1), one chunk of K. so_far: the sums of the chunks before, in row i0. A tile that adds to them in place
- * needs no prefetch of them, because the processor does not wait for stores. */
-static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t panel, struct sums so_far, const char *rows, void *wide)
+/* Compute one panel's columns of rows [i0, i1), one chunk of K. so_far: the sums of the chunks before, in row i0. It is passed by reference, because
+ * GCC reads a copy on the stack with one wide load, which waits until all earlier stores are done. A tile that adds to the sums in place needs no
+ * prefetch of them, because the processor does not wait for stores. */
+static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t panel, const struct sums *so_far, const char *rows,
+                      void *wide)
 {
 	int64_t pairs = compact_chunk_pairs(s->b, chunk), j = panel * NR, n = min64(NR, s->b->n - j), step = s->kernel->row(pairs);
 	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, across = s->g->ta == GEMM_T;
@@ -252,7 +254,7 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 	}
 	for (int64_t i = i0; i < i1; i += COMPACT_MR) {
 		int64_t m = min64(COMPACT_MR, i1 - i);
-		struct sums here = {so_far.at + (i - i0) * so_far.ld, so_far.ld};
+		struct sums here = {so_far->at + (i - i0) * so_far->ld, so_far->ld};
 
 		prefetch_rows(s, i, j, m, n, last, direct ? NULL : &here);
 		if (into) {
@@ -289,11 +291,11 @@ static void rows_run(const struct job *s, int64_t i0, int64_t i1, int64_t p0, in
 
 	for (int64_t i = i0; i < i1; i += COMPACT_MR)
 		for (int64_t p = p0; p < p1; p++) {
-			struct sums soon = sums_of(s, own, i, p0, p + SOON_PANELS);
+			struct sums here = sums_of(s, own, i, p0, p), soon = sums_of(s, own, i, p0, p + SOON_PANELS);
 
 			if (p + SOON_PANELS < p1)
 				prefetch_rows(s, i, 0, min64(COMPACT_MR, i1 - i), NR, 0, &soon);
-			panel_run(s, i, min64(i + COMPACT_MR, i1), 0, p, sums_of(s, own, i, p0, p), rows + (i - i0) * step, own);
+			panel_run(s, i, min64(i + COMPACT_MR, i1), 0, p, &here, rows + (i - i0) * step, own);
 		}
 }
 
@@ -418,7 +420,7 @@ static void rows_round(const struct job *s, int64_t i0, int64_t i1, int64_t chun
 	int64_t kc = compact_chunk_len(s->b, chunk), step = q->row(compact_chunk_pairs(s->b, chunk)), lda = s->g->lda;
 
 	if (s->g->ta == GEMM_T)
-		q->across(rows, (const float *)s->a + chunk * KC * lda + i0, lda, i1 - i0, kc);
+		q->across(rows, compact_number(s->a, s->a_bf16, chunk * KC * lda + i0), s->a_bf16, lda, i1 - i0, kc);
 	else
 		for (int64_t i = i0; i < i1; i++) {
 			const void *x = compact_number(s->a, s->a_bf16, i * lda + chunk * KC);
@@ -429,23 +431,23 @@ static void rows_round(const struct job *s, int64_t i0, int64_t i1, int64_t chun
 		}
 }
 
-/* sums[i] = the sum of row i of op(A) over one chunk [+ sums[i]], for rows [i0, i1); A is transposed. */
-static void row_sums(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, float *restrict sums)
+/* sums[i] = the sum of row i of op(A), rounded, over one chunk [+ sums[i]], for rows [i0, i1); A is transposed. bf16: s->a_bf16, as a constant. */
+static inline __attribute__((always_inline)) void row_sums(const struct job *s, int bf16, int64_t i0, int64_t i1, int64_t chunk, float *restrict sums)
 {
 	int64_t kc = compact_chunk_len(s->b, chunk), lda = s->g->lda;
 
 	for (int64_t i = i0; i < i1; i += SUMMED) {
-		const float *a = (const float *)s->a + chunk * KC * lda + i;
+		const void *a = compact_number(s->a, bf16, chunk * KC * lda + i);
 		float sum[SUMMED] = {0};
 
 		if (i1 - i >= SUMMED)
 			for (int64_t k = 0; k < kc; k++)
 				for (int v = 0; v < SUMMED; v++)
-					sum[v] += a[k * lda + v];
+					sum[v] += bf16_value(a, bf16, k * lda + v);
 		else
 			for (int64_t k = 0; k < kc; k++)
 				for (int64_t v = 0; v < i1 - i; v++)
-					sum[v] += a[k * lda + v];
+					sum[v] += bf16_value(a, bf16, k * lda + v);
 		for (int64_t v = 0; v < min64(SUMMED, i1 - i); v++)
 			sums[i + v] = chunk ? sums[i + v] + sum[v] : sum[v];
 	}
@@ -484,17 +486,22 @@ static void task_tile(void *arg, int64_t task, int worker)
 			rows[u - chunk] = s->rounded ? rounded_rows(s, u, i0) : own + WIDE + (u - chunk) * MC * ROW;
 			if (!s->rounded)
 				rows_round(s, i0, i1, u, rows[u - chunk]);
-			if (!p0 && s->ep && s->ep->row_sums)
-				row_sums(s, i0, i1, u, s->ep->row_sums);
+			if (!p0 && s->ep && s->ep->row_sums && s->a_bf16)
+				row_sums(s, 1, i0, i1, u, s->ep->row_sums);
+			else if (!p0 && s->ep && s->ep->row_sums)
+				row_sums(s, 0, i0, i1, u, s->ep->row_sums);
 		}
 		if (s->kernel->tile_add)
 			panels_add(s, i0, i1, chunk, p0, p1, rows[0], own);
 		else if (goes_by_rows(s, chunk))
 			rows_run(s, i0, i1, p0, p1, rows[0], own);
 		else
-			for (int64_t p = p0; p < p1; p++)
+			for (int64_t p = p0; p < p1; p++) {
+				struct sums here = sums_of(s, own, i0, p0, p);
+
 				for (int64_t u = chunk; u < next; u++)
-					panel_run(s, i0, i1, u, p, sums_of(s, own, i0, p0, p), rows[u - chunk], own);
+					panel_run(s, i0, i1, u, p, &here, rows[u - chunk], own);
+			}
 	}
 	if (s->kernel->end)
 		s->kernel->end();
@@ -538,8 +545,7 @@ void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const
 	struct job s = {.g = g, .b = b, .kernel = kernel, .c = c, .a = a, .ep = ep, .own = own, .workers = pool_threads(p), .wave = chunk_count(b)};
 
 	assert(!g->make && !g->alpha && (!ep || (!ep->start && (!ep->row_sums || g->ta == GEMM_T))) && kernel->panels <= PANELS);
-	assert(!(stored & (GEMM_BF16_A | GEMM_BF16_C)) || g->ta == GEMM_N);
-	assert(!(stored & GEMM_BF16_C) || !g->accumulate);
+	assert(!(stored & GEMM_BF16_C) || (g->ta == GEMM_N && !g->accumulate));
 	s.a_bf16 = (stored & GEMM_BF16_A) != 0;
 	s.c_bf16 = (stored & GEMM_BF16_C) != 0;
 	s.own_bytes = compact_own_bytes(g, stored);

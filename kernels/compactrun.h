@@ -27,9 +27,9 @@ void compact_pack_rows(const struct compact_kernel *q, uint32_t *restrict dst, i
                        int64_t k);
 
 /* C = act(op(A) op(B) [* scale] [+ C] + bias), as gemm_run_f32 with g's ta, m, lda, ldc and accumulate, and ep's bias, act, aux, pre and row_sums.
- * op(A) is rounded to bf16. stored: GEMM_BF16_A and GEMM_BF16_C as in gemm_bf16_run. own: compact_own_bytes() of memory for each thread of the pool,
- * aligned to 64. shared: memory that the threads share for rounded rows of a transposed A, compact_shared_bytes() of it, aligned to 64; NULL if that
- * is 0. compact_own_bytes() reads n and k of g, which may be NULL if C is float. */
+ * op(A) is rounded to bf16, also for the sums of its rows. stored: GEMM_BF16_A and GEMM_BF16_C as in gemm_bf16_run. own: compact_own_bytes() of
+ * memory for each thread of the pool, aligned to 64. shared: memory that the threads share for rounded rows of a transposed A, compact_shared_bytes()
+ * of it, aligned to 64; NULL if that is 0. compact_own_bytes() reads n and k of g, which may be NULL if C is float. */
 size_t compact_own_bytes(const struct gemm *g, unsigned stored);
 size_t compact_shared_bytes(const struct gemm *g, int workers);
 void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, unsigned stored, const struct compact_panels *b,

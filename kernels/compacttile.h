@@ -19,8 +19,9 @@ struct compact_kernel {
 	/* Called by a thread before and after it uses `tile`; NULL: nothing to do. */
 	void (*begin)(void);
 	void (*end)(void);
-	/* Round k numbers of x to bf16 in the tile's layout; an odd k is followed by zero. row(pairs) is the size of such a row in bytes, at most
-	 * GEMM_KC * 4. x, here, and B, below, hold floats, or with `bf16` numbers that are rounded already. */
+	int floats; /* rows from `round` hold floats that are rounded, not bf16 */
+	/* Round k numbers of x to bf16 as `tile` reads them: in order; an odd k is followed by zero. row(pairs) is the size of such a row in bytes,
+	 * at most GEMM_KC * 4 for a chunk. x, here, and A and B, below, hold floats, or with `bf16` numbers that are rounded already. */
 	void (*round)(void *dst, const void *x, int bf16, int64_t k);
 	int64_t (*row)(int64_t pairs);
 	/* Convert a panel of int8 to bf16. */
@@ -38,7 +39,7 @@ struct compact_kernel {
 	void (*tile_into)(float *c, int64_t ldc, const void *a, const uint32_t *b, int64_t pairs, int64_t m, int across, int add, const float *bias);
 	/* `tile` for op(A) whose A is stored transposed: `across` rounds n rows of op(A), which are columns of `a` (k, lda), as `tile_across` reads
 	 * them. Groups of mr rows lie mr * row(pairs) bytes apart. */
-	void (*across)(void *dst, const float *a, int64_t lda, int64_t n, int64_t k);
+	void (*across)(void *dst, const void *a, int bf16, int64_t lda, int64_t n, int64_t k);
 	void (*tile_across)(float *sum, int64_t ld, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
 	/* Round n numbers of two rows of B, the first of which has the even k, to a row of pairs of each panel; odd is NULL after the last of an
 	 * odd number of rows. The panels are `pitch` elements apart, and columns of the last one from n on are zero. */

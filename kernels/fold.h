@@ -11,13 +11,15 @@ enum { FOLD_ROWS = 64, FOLD_OUTS = 2 };
 struct fold {
 	const struct op_call *c;
 	struct walk w;
-	real *base[WALK_ARRAYS];
+	void *base[WALK_ARRAYS];
+	size_t size[WALK_ARRAYS];           /* of an element */
 	const struct array *out[FOLD_OUTS]; /* sums, NULL if absent; all over the same dimensions */
 	int place[FOLD_OUTS];               /* index of each in the walk's arrays */
 	int64_t cols, width;                /* columns of the rows, and of the sums */
 	int64_t kept, summed, groups, items_task;
 	real *part; /* [kept][groups][FOLD_OUTS][width] when groups > 1 */
-	/* Process one row of each array, and add its values to sum[o], which is NULL for an absent output. */
+	/* Process one row of each array, and add its values to sum[o], which is NULL for an absent output. The row of an array in bf16, which only the
+	 * kernels that allow one meet, is uint16_t. */
 	void (*row)(const struct fold *f, real *const p[], real *const sum[]);
 };
 
@@ -33,6 +35,7 @@ static inline void fold_init(struct fold *f, const struct op_call *c, const stru
 static inline void fold_add(struct fold *f, const struct array *a)
 {
 	f->base[f->w.arrays] = a->data;
+	f->size[f->w.arrays] = a->dtype == DT_BF16 ? sizeof(uint16_t) : sizeof(real);
 	walk_add(&f->w, a);
 }
 
@@ -57,7 +60,7 @@ static inline void fold_rows(const struct fold *f, int64_t first, int64_t last, 
 		real *p[WALK_ARRAYS];
 
 		for (int a = 0; a < f->w.arrays; a++)
-			p[a] = f->base[a] ? f->base[a] + pos.offset[a] : NULL;
+			p[a] = f->base[a] ? (void *)((char *)f->base[a] + pos.offset[a] * (int64_t)f->size[a]) : NULL;
 		f->row(f, p, to);
 		walk_step(&f->w, &pos);
 	}
@@ -69,7 +72,7 @@ static inline real *fold_out(const struct fold *f, int o, int64_t k)
 	struct walk_pos pos;
 
 	walk_seek(&f->w, k * f->summed, &pos);
-	return f->base[f->place[o]] + pos.offset[f->place[o]];
+	return (real *)f->base[f->place[o]] + pos.offset[f->place[o]];
 }
 
 static inline void fold_task(void *arg, int64_t task, int worker)

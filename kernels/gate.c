@@ -1,6 +1,7 @@
 /* GATE and its gradient on the CPU. */
 #include "kernels/device.h"
 
+#include "kernels/bf16.h"
 #include "kernels/fold.h"
 #include "kernels/lanes.h"
 
@@ -41,7 +42,27 @@ static void gate_run(const struct op_call *c)
 	each_run(&e, gate_span);
 }
 
-enum { DY, G, H, DH };
+enum { DY, G, H, DH, BLOCK = 32 };
+
+/* n <= BLOCK numbers of dh, rounded to bf16. Inlined for constants. */
+static inline __attribute__((always_inline)) void round_gated(uint16_t *dh, const real *g, int64_t gs, const real *dy, int64_t n)
+{
+	real x[BLOCK];
+
+	for (int64_t i = 0; i < n; i++)
+		x[i] = g[i * gs] * dy[i];
+	bf16_store(dh, (const float *)x, n);
+}
+
+static void round_row(uint16_t *dh, const real *g, int64_t gs, const real *dy, int64_t n)
+{
+	int64_t i = 0;
+
+	for (; gs == 1 && i + BLOCK <= n; i += BLOCK)
+		round_gated(dh + i, g + i, 1, dy + i, BLOCK);
+	for (; i < n; i += BLOCK)
+		round_gated(dh + i, g + i * gs, gs, dy + i, n - i < BLOCK ? n - i : BLOCK);
+}
 
 static void gate_grad_row(const struct fold *f, real *const p[], real *const sum[])
 {
@@ -54,7 +75,9 @@ static void gate_grad_row(const struct fold *f, real *const p[], real *const sum
 			to[i] = REAL_FMA(dy[i], h[i], to[i]);
 	else if (to)
 		to[0] += lanes_dot(dy, h, n);
-	if (gs == 1)
+	if (f->c->out[0].dtype == DT_BF16)
+		round_row((uint16_t *)(void *)dh, g, gs, dy, n);
+	else if (gs == 1)
 		for (int64_t i = 0; i < n; i++)
 			dh[i] = g[i] * dy[i];
 	else

@@ -18,8 +18,9 @@ enum { GEMM_BF16_A = 1, GEMM_BF16_B = 2, GEMM_BF16_C = 4 };
 /* Bytes of scratch with a pool of `workers` threads: op(B) in bf16 and each thread's own. It does not shrink when M, N or K grow. */
 size_t gemm_bf16_scratch(const struct gemm *g, unsigned stored, int workers);
 
-/* As gemm_run_f32 (kernels/gemm.h), without g's alpha, own and make, and without GEMM_PACKED; ep's start is NULL. stored: GEMM_BF16_A and so on of
- * the matrices in bf16; of A and C only with GEMM_N for A, of C only without g->accumulate. scratch is aligned to 64. */
+/* As gemm_run_f32 (kernels/gemm.h), without g's alpha, own and make, and without GEMM_PACKED; ep's start is NULL, and its
+ * row_sums are those of the rounded op(A). stored: GEMM_BF16_A and so on of the matrices in bf16; GEMM_BF16_C only with GEMM_N for A and without
+ * g->accumulate. scratch is aligned to 64. */
 void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, unsigned stored, void *c, const void *a, const void *b,
                    const struct gemm_epilogue_f32 *ep, void *scratch);
 

@@ -162,7 +162,8 @@ struct op_attr {
  *             dimensions are rows, walked with one stride (array_row_stride) in each array; w is contiguous, or, on the CPU in float and
  *             without pre, of DT_COMPACT.
  * LINEAR_DX   dx [.., K] = dy [.., N] w [N, K], times act'(pre) if pre is present. Ins dy, w, pre? [.., K]: rows at one stride.
- * LINEAR_DW   dw [N, K] = dy [.., N]^T x [.., K]; outs dw, db? [N] = column sums of dy. Ins dy, x.
+ * LINEAR_DW   dw [N, K] = dy [.., N]^T x [.., K]; outs dw, db? [N] = column sums of dy (a CPU that multiplies bf16 numbers rounds dy for
+ *             both). Ins dy, x.
  * MATMUL      c [G.., M, N] = alpha op(a) op(b), ta/tb transpose a/b: a [G.., M, K] or [G.., K, M], b [G.., K, N] or [G.., N, K].
  * NORM        y = xhat s + shift, xhat = (x - mean) rstd over the last dimension, s = scale (+ 1 with one_plus), shift?. Ins x [.., C], scale?
  *             bcast, shift? bcast, both of x's shape; outs y, stats [.., 2] = mean (0 for RMS), rstd: x's leading dimensions, contiguous.

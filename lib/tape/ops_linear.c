@@ -145,6 +145,12 @@ static unsigned linear_narrow(const struct node *n)
 	return !act || act == UNARY_SILU + 1 || act == UNARY_GELU_TANH + 1;
 }
 
+/* So is GELU's derivative; that of other activations takes a pass of its own, over floats. */
+static unsigned linear_dx_narrow(const struct node *n)
+{
+	return n->nin < 3 || !n->in[2] || n->attr.linear.act == UNARY_GELU_TANH + 1;
+}
+
 const struct op_def op_def_linear = {.vjp = linear_vjp,
                                      .again = linear_again,
                                      .flops = linear_flops,
@@ -155,6 +161,7 @@ const struct op_def op_def_linear = {.vjp = linear_vjp,
                                      .weight = 1 << 1,
                                      .compact = 1 << 1,
                                      .bias = 1 << 2};
-const struct op_def op_def_linear_dx = {.flops = linear_dx_flops, .strided = STRIDED_ROWS, .weight = 1 << 1};
-const struct op_def op_def_linear_dw = {.flops = linear_dw_flops, .exact = 3, .rounds = 1 << 1};
+const struct op_def op_def_linear_dx = {
+    .flops = linear_dx_flops, .strided = STRIDED_ROWS, .narrow = linear_dx_narrow, .rounds = 1 << 0, .weight = 1 << 1};
+const struct op_def op_def_linear_dw = {.flops = linear_dw_flops, .exact = 3, .rounds = 1 << 0 | 1 << 1};
 const struct op_def op_def_matmul = {.vjp = matmul_vjp, .flops = matmul_flops};

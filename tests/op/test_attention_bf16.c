@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/rng.h"
+#include "core/shortfloat.h"
 #include "kernels/compact.h"
 #include "kernels/device.h"
 
@@ -228,9 +229,59 @@ static void samples_are_independent(void **state)
 	}
 }
 
+/* Store an operand in bf16. */
+static void shorten(struct array *a, float **memory)
+{
+	int64_t n = elements(a);
+	uint16_t *v = mem_alloc((size_t)n * sizeof(float));
+
+	for (int64_t i = 0; i < n; i++)
+		v[i] = f32_to_bf16((*memory)[i]);
+	mem_free(*memory);
+	*memory = (float *)(void *)v;
+	a->data = v;
+	a->dtype = DT_BF16;
+}
+
+/* Operands in bf16, by the bits of `stored`: q, k, v, dy, o, dq, dk, dv. Inputs are rounded anyway, and outputs are those in float, rounded once. */
+static void storing_bf16_changes_no_other_bits(void **state)
+{
+	int isa[3], count = sets(isa);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+		for (int k = 0; k < count; k++)
+			for (unsigned stored = 1; stored < 256; stored = stored * 3 + 2) {
+				struct problem plain, other;
+
+				problem_init(&plain, &shapes[i]);
+				problem_init(&other, &shapes[i]);
+				for (int j = 0; j < INPUTS; j++)
+					if (stored >> j & 1)
+						shorten(&other.in[j], &other.memory[j]);
+				for (int j = 0; j < OUTPUTS - 1; j++)
+					if (stored >> (INPUTS + j) & 1)
+						shorten(&other.out[j], &other.memory[INPUTS + 1 + j]);
+				solve(&plain, isa[k], 1);
+				solve(&other, isa[k], 1 + (int)(stored % 3));
+				for (int j = 0; j < OUTPUTS; j++) {
+					const float *want = plain.out[j].data;
+					const uint16_t *got = other.out[j].data;
+
+					if (other.out[j].dtype != DT_BF16)
+						assert_memory_equal(other.out[j].data, want, (size_t)elements(&plain.out[j]) * sizeof *want);
+					for (int64_t v = 0; other.out[j].dtype == DT_BF16 && v < elements(&plain.out[j]); v++)
+						assert_int_equal(got[v], f32_to_bf16(want[v]));
+				}
+				problem_release(&plain);
+				problem_release(&other);
+			}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_rounded), cmocka_unit_test(samples_are_independent)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_rounded), cmocka_unit_test(samples_are_independent),
+	                                   cmocka_unit_test(storing_bf16_changes_no_other_bits)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

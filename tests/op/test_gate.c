@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+#include "core/mem.h"
+#include "core/rng.h"
+#include "core/shortfloat.h"
+
 static void ref_gate(const struct op_call *c)
 {
 	int64_t i[ARRAY_RANK] = {0};
@@ -49,9 +53,57 @@ static void values_and_gradients(void **state)
 	}
 }
 
+/* dh in bf16 is dh in float, rounded once, and dg does not change: for a gate of each element, of each sample, and of each token. */
+static void gradient_in_bf16_is_rounded(void **state)
+{
+	enum { SAMPLES = 2, TOKENS = 5, MOST = 70, N = SAMPLES * TOKENS * MOST };
+	struct device *d = device_cpu(NULL, DT_F32);
+	float dy[N], g[N], h[N], dh[N], dg[N], same_dg[N];
+	uint16_t rounded[N];
+
+	(void)state;
+	rng_normal(dy, N, 1, RNG_TEST, 0, 0);
+	rng_normal(g, N, 2, RNG_TEST, 0, 0);
+	rng_normal(h, N, 3, RNG_TEST, 0, 0);
+	for (int64_t n = 1; n <= MOST; n += n < 30 ? 13 : 1)
+		for (int how = 0; how < 3; how++) {
+			struct array x = {dy, DT_F32, 3, {SAMPLES, TOKENS, n}, {TOKENS * n, n, 1}}, gate = x, sum = x;
+			struct op_call c = {.nin = 3, .nout = 2};
+			char *scratch;
+
+			if (how) { /* broadcast over tokens, or over a row */
+				gate.stride[how] = 0;
+				sum.shape[how] = 1;
+			}
+			sum.stride[1] = sum.shape[2];
+			sum.stride[0] = sum.shape[1] * sum.shape[2];
+			gate.data = g;
+			c.in[0] = c.in[2] = c.out[0] = x;
+			c.in[1] = gate;
+			c.in[2].data = h;
+			c.out[0].data = dh;
+			c.out[1] = sum;
+			c.out[1].data = dg;
+			scratch = mem_try(device_scratch(d, OP_GATE_GRAD, &c) + 1, 1, "test", NULL);
+			device_run(d, OP_GATE_GRAD, &c, scratch);
+			c.out[0].data = rounded;
+			c.out[0].dtype = DT_BF16;
+			c.out[1].data = same_dg;
+			memset(rounded, 0xff, sizeof rounded);
+			device_run(d, OP_GATE_GRAD, &c, scratch);
+			for (int64_t i = 0; i < SAMPLES * TOKENS * n; i++)
+				assert_int_equal(rounded[i], f32_to_bf16(dh[i]));
+			for (int64_t i = SAMPLES * TOKENS * n; i < N; i++)
+				assert_int_equal(rounded[i], 0xffff);
+			assert_memory_equal(dg, same_dg, (size_t)(sum.shape[0] * sum.stride[0]) * sizeof *dg);
+			mem_free(scratch);
+		}
+	device_free(d);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(values_and_gradients)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(values_and_gradients), cmocka_unit_test(gradient_in_bf16_is_rounded)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ struct packing {
 	const struct compact_kernel *kernel;
 	const void *b;
 	unsigned stored;      /* as in gemm_bf16_run */
-	int64_t deep, groups; /* with op(B) = B: rows of a task, and tasks that have the same rows */
+	int64_t deep, groups; /* with op(B) = B: rows of a task, and tasks that have the same rows; else chunks of a task, and tasks of a panel */
 };
 
 static struct compact_panels panels_of(const struct gemm *g, const void *data)
@@ -69,15 +69,29 @@ static void pack_rows(struct packing *s, struct pool *p)
 	pool_spread(p, ceil_div(s->g->k, s->deep) * s->groups, task_pack_rows, s);
 }
 
-/* op(B) is the transpose of B: a task packs a panel of a chunk. */
+/* op(B) is the transpose of B: a task packs `deep` chunks of a panel. */
 static void task_pack_columns(void *arg, int64_t task, int worker)
 {
 	const struct packing *s = arg;
-	int64_t panels = compact_panel_count(s->panels), chunk = task / panels, j = task % panels * NR, ldb = s->g->ldb;
+	int64_t panel = task / s->groups, j = panel * NR, ldb = s->g->ldb, first = task % s->groups * s->deep;
+	int64_t end = min64(first + s->deep, ceil_div(s->g->k, KC));
 
 	(void)worker;
-	s->kernel->columns(compact_panel_at(s->panels, chunk, task % panels), numbers_of_b(s, j * ldb + chunk * KC), b_is_bf16(s), ldb,
-	                   min64(NR, s->g->n - j), compact_chunk_len(s->panels, chunk));
+	for (int64_t chunk = first; chunk < end; chunk++)
+		s->kernel->columns(compact_panel_at(s->panels, chunk, panel), numbers_of_b(s, j * ldb + chunk * KC), b_is_bf16(s), ldb,
+		                   min64(NR, s->g->n - j), compact_chunk_len(s->panels, chunk));
+}
+
+/* A thread reads whole rows of B if there are enough panels for all threads, since they follow each other in memory. */
+static void pack_columns(struct packing *s, struct pool *p)
+{
+	int64_t chunks = ceil_div(s->g->k, KC), panels = compact_panel_count(s->panels);
+
+	s->deep = chunks;
+	while (s->deep > 1 && panels * ceil_div(chunks, s->deep) < TASKS_EACH * pool_threads(p))
+		s->deep = ceil_div(s->deep, 2);
+	s->groups = s->deep ? ceil_div(chunks, s->deep) : 0;
+	pool_spread(p, panels * s->groups, task_pack_columns, s);
 }
 
 /* ---- few rows ---- */
@@ -156,7 +170,7 @@ void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, u
 		return;
 	}
 	if (g->tb == GEMM_T)
-		pool_spread(p, compact_panel_count(&panels) * ceil_div(g->k, KC), task_pack_columns, &s);
+		pack_columns(&s, p);
 	else
 		pack_rows(&s, p);
 	compact_multiply(p, s.kernel, g, stored, &panels, c, a, ep, own, own + (size_t)pool_threads(p) * own_bytes(g, stored));

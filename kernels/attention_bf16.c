@@ -80,17 +80,6 @@ static struct operand operand_of(const struct array *a, int64_t b, int64_t h)
 	return (struct operand){compact_number(a->data, bf16, b * a->stride[SAMPLE] + h * a->stride[HEAD]), a->stride[TOKEN], bf16};
 }
 
-/* The n numbers of row i, rounded to bf16. */
-static void load_rounded(float *restrict to, const struct operand *x, int64_t i, int64_t n)
-{
-	const void *row = compact_number(x->at, x->bf16, i * x->ld);
-
-	for (int64_t j = 0; x->bf16 && j < n; j++)
-		to[j] = bf16_value(row, 1, j);
-	for (int64_t j = 0; !x->bf16 && j < n; j++)
-		to[j] = bf16_value(row, 0, j);
-}
-
 /* A result of a head: floats, or bf16. */
 struct result {
 	void *at;
@@ -126,6 +115,17 @@ static struct operand of_floats(struct head x)
 static const void *row_at(const struct operand *x, int64_t i)
 {
 	return compact_number(x->at, x->bf16, i * x->ld);
+}
+
+/* The n numbers of row i, rounded to bf16. */
+static void load_rounded(float *restrict to, const struct operand *x, int64_t i, int64_t n)
+{
+	const void *row = row_at(x, i);
+
+	for (int64_t j = 0; x->bf16 && j < n; j++)
+		to[j] = bf16_value(row, 1, j);
+	for (int64_t j = 0; !x->bf16 && j < n; j++)
+		to[j] = bf16_value(row, 0, j);
 }
 
 static struct operand operand_from(struct operand x, int64_t first)

@@ -39,9 +39,10 @@ struct op_def {
 	void (*fuse)(struct tape *t, int i);
 	double (*flops)(const struct op_call *c); /* FLOPs of the matrix products; NULL: none */
 	unsigned optional;                        /* bit k: output k may be absent */
-	/* For CPUs that multiply bf16 numbers (device_has_bf16_products). narrow: bit k of the result: output k of the node may be stored in bfloat16;
-	 * NULL: none. rounds: bit j: input j may be, because the kernel does nothing with it but rounding it to bfloat16. */
-	unsigned (*narrow)(const struct node *n);
+	/* For CPUs that multiply bf16 numbers (device_has_bf16_products). narrow: bit k: output k may be stored in bfloat16, if narrows, unless NULL, is
+	 * true of the node. rounds: bit j: input j may be, because the kernel does nothing with it but rounding it to bfloat16. */
+	unsigned narrow;
+	int (*narrows)(const struct node *n);
 	unsigned rounds;
 	int in_place;         /* 1 + the input that output 0 may overwrite if nothing reads it later; 0: none */
 	unsigned exact;       /* bit k: output k is never stored in bfloat16 */

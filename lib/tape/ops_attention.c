@@ -124,23 +124,11 @@ struct tensor *op_timestep(struct tape *t, struct tensor *time, int64_t width, d
 	return node_one(t, OP_TIMESTEP, 1, &time, tensor_new(t, t->real, 2, shape, time->batched), &attr);
 }
 
-static unsigned attention_narrow(const struct node *n)
-{
-	(void)n;
-	return 1;
-}
-
-static unsigned attention_grad_narrow(const struct node *n)
-{
-	(void)n;
-	return 1 << 0 | 1 << 1 | 1 << 2;
-}
-
 const struct op_def op_def_attention = {
-    .vjp = attention_vjp, .flops = attention_flops, .exact = 2, .narrow = attention_narrow, .rounds = 1 << 0 | 1 << 1 | 1 << 2};
+    .vjp = attention_vjp, .flops = attention_flops, .exact = 2, .narrow = 1 << 0, .rounds = 1 << 0 | 1 << 1 | 1 << 2};
 /* dy, q, k, v and o are rounded. */
 const struct op_def op_def_attention_grad = {
-    .flops = attention_grad_flops, .strided = STRIDED_YES, .narrow = attention_grad_narrow, .rounds = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4};
+    .flops = attention_grad_flops, .strided = STRIDED_YES, .narrow = 1 << 0 | 1 << 1 | 1 << 2, .rounds = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4};
 const struct op_def op_def_rotary = {.vjp = rotary_vjp, .in_place = 1, .strided = STRIDED_YES};
 const struct op_def op_def_softmax = {.vjp = softmax_vjp};
 const struct op_def op_def_softmax_grad = {0};

@@ -138,7 +138,7 @@ static double matmul_flops(const struct op_call *c)
 }
 
 /* SiLU and GELU are applied before the product is stored. Other activations take a pass of their own, over floats (kernels/linear.c). */
-static unsigned linear_narrow(const struct node *n)
+static int linear_narrows(const struct node *n)
 {
 	int act = n->attr.linear.act;
 
@@ -146,7 +146,7 @@ static unsigned linear_narrow(const struct node *n)
 }
 
 /* So is GELU's derivative; that of other activations takes a pass of its own, over floats. */
-static unsigned linear_dx_narrow(const struct node *n)
+static int linear_dx_narrows(const struct node *n)
 {
 	return n->nin < 3 || !n->in[2] || n->attr.linear.act == UNARY_GELU_TANH + 1;
 }
@@ -156,12 +156,13 @@ const struct op_def op_def_linear = {.vjp = linear_vjp,
                                      .flops = linear_flops,
                                      .optional = 1 << 1,
                                      .strided = STRIDED_ROWS,
-                                     .narrow = linear_narrow,
+                                     .narrow = 1 << 0,
+                                     .narrows = linear_narrows,
                                      .rounds = 1 << 0,
                                      .weight = 1 << 1,
                                      .compact = 1 << 1,
                                      .bias = 1 << 2};
 const struct op_def op_def_linear_dx = {
-    .flops = linear_dx_flops, .strided = STRIDED_ROWS, .narrow = linear_dx_narrow, .rounds = 1 << 0, .weight = 1 << 1};
+    .flops = linear_dx_flops, .strided = STRIDED_ROWS, .narrow = 1 << 0, .narrows = linear_dx_narrows, .rounds = 1 << 0, .weight = 1 << 1};
 const struct op_def op_def_linear_dw = {.flops = linear_dw_flops, .exact = 3, .rounds = 1 << 0 | 1 << 1};
 const struct op_def op_def_matmul = {.vjp = matmul_vjp, .flops = matmul_flops};

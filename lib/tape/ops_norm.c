@@ -169,16 +169,9 @@ static void groupnorm_vjp(struct vjp *v)
 	node_add(v->t, OP_GROUPNORM_GRAD, 5, in, 3, out, &n->attr);
 }
 
-/* Outputs 0 of a norm and of a gate's gradient. */
-static unsigned first_narrow(const struct node *n)
-{
-	(void)n;
-	return 1;
-}
-
-const struct op_def op_def_norm = {.vjp = norm_vjp, .again = norm_again, .fuse = norm_fuse, .exact = 2, .narrow = first_narrow};
+const struct op_def op_def_norm = {.vjp = norm_vjp, .again = norm_again, .fuse = norm_fuse, .exact = 2, .narrow = 1 << 0};
 const struct op_def op_def_norm_grad = {.fuse = norm_grad_fuse, .in_place = 5, .exact = 1 << 1 | 1 << 2 | 1 << 4, .strided = STRIDED_YES};
 const struct op_def op_def_gate = {.vjp = gate_vjp, .in_place = 1};
-const struct op_def op_def_gate_grad = {.exact = 2, .strided = STRIDED_YES, .narrow = first_narrow};
+const struct op_def op_def_gate_grad = {.exact = 2, .strided = STRIDED_YES, .narrow = 1 << 0};
 const struct op_def op_def_groupnorm = {.vjp = groupnorm_vjp, .again = norm_again, .in_place = 1, .exact = 2};
 const struct op_def op_def_groupnorm_grad = {.in_place = 1, .exact = 6};

@@ -69,7 +69,7 @@ static void mark_read_exactly(struct tape *t)
 	for (int i = 0; i < t->nnodes; i++) {
 		const struct node *n = &t->node[i];
 		const struct op_def *def = op_def_of(n->op);
-		unsigned narrow = def->narrow ? def->narrow(n) : 0;
+		unsigned narrow = !def->narrows || def->narrows(n) ? def->narrow : 0;
 
 		for (int j = 0; n->live && j < n->nin; j++)
 			if (n->in[j] && !(def->rounds >> j & 1))

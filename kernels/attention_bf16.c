@@ -66,9 +66,9 @@ static uint32_t *panel_at(uint32_t *panels, int64_t j, int64_t k)
 	return panels + j * ((k + 1) / 2);
 }
 
-/* An operand of a head, as struct head: floats, or bf16. */
+/* An operand or a result of a head, as struct head: floats, or bf16. */
 struct operand {
-	const void *at;
+	void *at;
 	int64_t ld;
 	int bf16;
 };
@@ -76,35 +76,9 @@ struct operand {
 static struct operand operand_of(const struct array *a, int64_t b, int64_t h)
 {
 	int bf16 = a->dtype == DT_BF16;
+	int64_t at = b * a->stride[SAMPLE] + h * a->stride[HEAD];
 
-	return (struct operand){compact_number(a->data, bf16, b * a->stride[SAMPLE] + h * a->stride[HEAD]), a->stride[TOKEN], bf16};
-}
-
-/* A result of a head: floats, or bf16. */
-struct result {
-	void *at;
-	int64_t ld;
-	int bf16;
-};
-
-static struct result result_of(const struct array *a, int64_t b, int64_t h)
-{
-	struct operand x = operand_of(a, b, h);
-
-	return (struct result){(void *)(uintptr_t)x.at, x.ld, x.bf16};
-}
-
-/* Row i = the n numbers of x, or with `add`, of a result in floats, the sum of both. */
-static void store_row(const struct result *y, int64_t i, const float *restrict x, int64_t n, int add)
-{
-	float *restrict to = (float *)y->at + i * y->ld;
-
-	assert(!y->bf16 || !add);
-	if (y->bf16)
-		bf16_store((uint16_t *)y->at + i * y->ld, x, n);
-	else
-		for (int64_t j = 0; j < n; j++)
-			to[j] = add ? to[j] + x[j] : x[j];
+	return (struct operand){bf16 ? (void *)((uint16_t *)a->data + at) : (float *)a->data + at, a->stride[TOKEN], bf16};
 }
 
 static struct operand of_floats(struct head x)
@@ -112,9 +86,22 @@ static struct operand of_floats(struct head x)
 	return (struct operand){x.at, x.ld, 0};
 }
 
-static const void *row_at(const struct operand *x, int64_t i)
+static void *row_at(const struct operand *x, int64_t i)
 {
-	return compact_number(x->at, x->bf16, i * x->ld);
+	return x->bf16 ? (void *)((uint16_t *)x->at + i * x->ld) : (float *)x->at + i * x->ld;
+}
+
+/* Row i of y = the n numbers of x [+ what it is]; y is float with `add`. */
+static void store_row(const struct operand *y, int64_t i, const float *restrict x, int64_t n, int add)
+{
+	float *restrict to = row_at(y, i);
+
+	assert(!y->bf16 || !add);
+	if (y->bf16)
+		bf16_store(row_at(y, i), x, n);
+	else
+		for (int64_t j = 0; j < n; j++)
+			to[j] = add ? to[j] + x[j] : x[j];
 }
 
 /* The n numbers of row i, rounded to bf16. */
@@ -205,7 +192,7 @@ static size_t forward_layout(const struct attention *k, char *at, struct forward
 }
 
 /* Queries [first, first + m) of head (b, h), m <= mr. */
-static void forward_tile(const struct attention *k, const struct forward_room *r, struct operand q, struct result o, int64_t b, int64_t h,
+static void forward_tile(const struct attention *k, const struct forward_room *r, struct operand q, struct operand o, int64_t b, int64_t h,
                          int64_t first, int64_t m)
 {
 	static const struct hint none;
@@ -245,7 +232,7 @@ static void forward_item(const struct attention *k, int64_t item, char *scratch)
 	pack_transposed(k, r.keys, operand_of(&c->in[1], b, h), k->s);
 	pack(k, r.values, operand_of(&c->in[2], b, h), k->s);
 	for (; first < end; first += k->q->mr)
-		forward_tile(k, &r, operand_of(&c->in[0], b, h), result_of(&c->out[0], b, h), b, h, first, min64(k->q->mr, end - first));
+		forward_tile(k, &r, operand_of(&c->in[0], b, h), operand_of(&c->out[0], b, h), b, h, first, min64(k->q->mr, end - first));
 }
 
 static void items_do(const struct attention *k, int64_t task, int worker, void (*fn)(const struct attention *, int64_t, char *))
@@ -358,15 +345,15 @@ static size_t backward_layout(const struct attention *k, char *at, struct backwa
 }
 
 /* Where gradient i of a head is computed. */
-static struct result gradient_of(const struct attention *k, const struct backward_room *r, struct place g, int i)
+static struct operand gradient_of(const struct attention *k, const struct backward_room *r, struct place g, int i)
 {
-	return sums_in_floats(k, i) ? (struct result){r->parts[i], k->d, 0} : result_of(&k->c->out[i], g.b, g.h);
+	return sums_in_floats(k, i) ? (struct operand){r->parts[i], k->d, 0} : operand_of(&k->c->out[i], g.b, g.h);
 }
 
 /* Rows [at, at + m) of gradient i of a head = x [+ what they are]. */
 static void store_rows(const struct attention *k, const struct backward_room *r, struct place g, int i, int64_t at, struct head x, int64_t m, int add)
 {
-	struct result y = gradient_of(k, r, g, i);
+	struct operand y = gradient_of(k, r, g, i);
 
 	for (int64_t j = 0; j < m; j++)
 		store_row(&y, at + j, x.at + j * x.ld, k->d, add);
@@ -470,7 +457,7 @@ static void backward_item(const struct attention *k, int64_t item, char *scratch
 	for (int64_t first = 0; first < k->t; first += k->part)
 		backward_part(k, &r, g, first, min64(k->part, k->t - first));
 	for (int i = DK; i <= DV; i++) {
-		struct result y = result_of(&c->out[i], g.b, g.h);
+		struct operand y = operand_of(&c->out[i], g.b, g.h);
 
 		for (int64_t j = 0; sums_in_floats(k, i) && j < k->s; j++)
 			store_row(&y, j, r.parts[i] + j * k->d, k->d, 0);

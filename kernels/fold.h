@@ -18,8 +18,8 @@ struct fold {
 	int64_t cols, width;                /* columns of the rows, and of the sums */
 	int64_t kept, summed, groups, items_task;
 	real *part; /* [kept][groups][FOLD_OUTS][width] when groups > 1 */
-	/* Process one row of each array, and add its values to sum[o], which is NULL for an absent output. The row of an array in bf16, which only the
-	 * kernels that allow one meet, is uint16_t. */
+	/* Process one row of each array, and add its values to sum[o], which is NULL for an absent output. A row of an array
+	 * in bf16 is one of uint16_t; only some kernels allow such arrays. */
 	void (*row)(const struct fold *f, real *const p[], real *const sum[]);
 };
 

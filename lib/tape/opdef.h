@@ -39,8 +39,8 @@ struct op_def {
 	void (*fuse)(struct tape *t, int i);
 	double (*flops)(const struct op_call *c); /* FLOPs of the matrix products; NULL: none */
 	unsigned optional;                        /* bit k: output k may be absent */
-	/* For CPUs that multiply bf16 numbers (device_has_bf16_products). narrow: bit k: output k may be stored in bfloat16, if narrows, unless NULL, is
-	 * true of the node. rounds: bit j: input j may be, because the kernel does nothing with it but rounding it to bfloat16. */
+	/* For CPUs that multiply bf16 numbers (device_has_bf16_products). narrow: bit k: output k may be stored in bfloat16. narrows: whether that
+	 * holds for a node; NULL: for each. rounds: bit j: input j may be stored so, because all that the kernel does with it is to round it. */
 	unsigned narrow;
 	int (*narrows)(const struct node *n);
 	unsigned rounds;

@@ -145,7 +145,7 @@ static int linear_narrows(const struct node *n)
 	return !act || act == UNARY_SILU + 1 || act == UNARY_GELU_TANH + 1;
 }
 
-/* So is GELU's derivative; that of other activations takes a pass of its own, over floats. */
+/* The product multiplies by GELU's derivative before it is stored. Other derivatives take a pass of their own, over floats. */
 static int linear_dx_narrows(const struct node *n)
 {
 	return n->nin < 3 || !n->in[2] || n->attr.linear.act == UNARY_GELU_TANH + 1;

@@ -167,6 +167,7 @@ static int open_data(struct trainer *r, struct err *e)
 	                            .pooled = net_may_read(&o->net, NET_IN_POOLED),
 	                            .pool = r->device->pool};
 	const struct dataset_info *info;
+	int64_t held;
 
 	d.labelled = (o->condition == CONDITION_CLASS && !(o->class_dropout > 0)) ||
 	             (r->frozen && frozen_info(r->frozen).classes && !frozen_info(r->frozen).null_label);
@@ -179,11 +180,14 @@ static int open_data(struct trainer *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--calibrate: %s has no held-out samples to fit a temperature on: make it with ddm-shard --holdout",
 		               o->shards);
 	r->steps = o->steps ? o->steps : passes(o, info->count);
-	r->validate_every = o->validate_every ? o->validate_every : r->steps / 20 > 0 ? r->steps / 20 : 1;
 	r->chain_every = o->replay ? 1 : o->chain_every < 0 ? usual_chain(r->steps) : o->chain_every;
 	r->part = o->batch / o->accumulate;
 	r->parts = rank_parts(o);
-	return fit_network(r, e) || null_text_open(r, e) || (o->pictures && pictures_open(r, &d, e)) ? -1 : 0;
+	if (fit_network(r, e) || null_text_open(r, e) || (o->pictures && pictures_open(r, &d, e)))
+		return -1;
+	held = r->main.validations + r->pictures.validations;
+	r->validate_every = o->validate_every ? o->validate_every : usual_validation(r->steps, o->batch, o->keep_best ? 0 : held);
+	return 0;
 }
 
 static int put_loss_seeds(struct trainer *r, struct err *e)

@@ -95,7 +95,7 @@ struct train_options {
 	const char *experts;         /* model folder with the frozen experts of `target`; NULL with TARGET_CLUSTER */
 	double label_smoothing;      /* of a router's targets: this share is of all clusters equally */
 	int calibrate;               /* a router's logits are divided by a temperature fitted on the held-out samples (train/calibrate.h) */
-	int64_t validate_every, validate_samples; /* 0: a twentieth of the run; samples 0: no validation */
+	int64_t validate_every, validate_samples; /* 0: usual_validation(); samples 0: no validation */
 	int64_t max_skipped;                      /* non-finite steps in a row before ERR_DIVERGED */
 	/* 1: OUT holds a shorter run with these options, finished or not; continue from its newest checkpoint, moments and average included.
 	 * The stamp records the steps at which a run was extended. */

@@ -96,6 +96,14 @@ int64_t usual_chain(int64_t steps)
 	return steps / LINES > FEWEST ? steps / LINES : FEWEST;
 }
 
+int64_t usual_validation(int64_t steps, int64_t batch, int64_t samples)
+{
+	enum { TIMES = 20, PASSES = 3, SHARE = 10 };
+	int64_t every = steps / TIMES > 1 ? steps / TIMES : 1, least = (SHARE * samples + PASSES * batch - 1) / (PASSES * batch);
+
+	return every > least ? every : least;
+}
+
 void usual_network(int64_t samples, int channels, int size, int64_t frames, int arrays, int classifier, char name[24])
 {
 	enum { NARROWEST = 96 };

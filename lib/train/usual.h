@@ -19,6 +19,11 @@ double usual_epochs(int64_t samples, int classifier);
  * network with a small batch. */
 int64_t usual_chain(int64_t steps);
 
+/* The steps between measurements of val_loss: a twentieth of the run, but not so few that these measurements take more than about a tenth of the time
+ * of training. A step computes three passes for each sample of a batch, a measurement one for each of `samples` held-out samples. 0 samples: always
+ * a twentieth, for a router, of which the best measurement is kept. */
+int64_t usual_validation(int64_t steps, int64_t batch, int64_t samples);
+
 /* The network: dit-nano for a router or fewer than 30,000 samples, else dit-micro; of clips, vdit-nano or vdit-micro, but dit-nano for a router.
  * frames 0: no clips. The samples are pictures of size x size pixels or arrays, such as
  * latents, of size x size positions. The patch is the largest of 4, 2 and 1 (of arrays: 2 and 1) that divides the size, leaves at least 8 x 8 patches

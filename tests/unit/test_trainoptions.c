@@ -430,6 +430,8 @@ static void usual_values(void **state)
 	}
 	assert_true(usual_epochs(3000, 0) == 100 && usual_epochs(5000, 0) == 100 && usual_epochs(50000, 0) == 10 && usual_epochs(0, 0) == 100);
 	assert_true(fabs(usual_epochs(59000, 0) - 8.47) < 1e-12 && fabs(usual_epochs(3000, 1) - 33.3) < 1e-12 && usual_epochs(1000000000, 0) < 1e-3);
+	assert_true(usual_validation(2000, 32, 100) == 100 && usual_validation(5, 32, 0) == 1);     /* a twentieth; at least one */
+	assert_true(usual_validation(1000, 32, 512) == 54 && usual_validation(100, 8, 512) == 214); /* a tenth of the time */
 }
 
 int main(void)

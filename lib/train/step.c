@@ -212,6 +212,7 @@ static int step(struct trainer *r, struct err *e)
 static int validate_now(struct trainer *r, double *val_loss, double *val_pictures, json_t **detail, struct err *e)
 {
 	struct train_state *s = &r->state;
+	double began = clock_seconds();
 
 	watchdog_phase(&r->watchdog, "a validation");
 	if ((r->pictures.held && validate(r, &r->pictures, val_pictures, NULL, e)) || (r->main.held && validate(r, &r->main, val_loss, detail, e)))
@@ -223,6 +224,7 @@ static int validate_now(struct trainer *r, double *val_loss, double *val_picture
 		checkpoint_writer_wait_arenas(&r->writer);
 		state_take_best(s);
 	}
+	r->validate_s += clock_seconds() - began;
 	return 0;
 }
 

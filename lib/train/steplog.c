@@ -156,7 +156,7 @@ void log_step(struct trainer *r, int64_t step, double val_loss, double val_pictu
 {
 	double now = clock_seconds(), seconds = now - r->mark;
 	int64_t n = step - r->marked;
-	double images = n ? (double)(n * r->o->batch) / seconds : NAN, flops = images * flops_since(r, step);
+	double images = n ? (double)(n * r->o->batch) / (seconds - r->validate_s) : NAN, flops = images * flops_since(r, step);
 	double loss_pictures = mean_of(r->state.picture_loss_sum, r->state.picture_loss_count);
 	struct train_step s = {
 	    .step = step,
@@ -194,6 +194,8 @@ void log_step(struct trainer *r, int64_t step, double val_loss, double val_pictu
 	json_object_set_new(o, "forward_s", jsonio_real(r->forward_s));
 	json_object_set_new(o, "backward_s", jsonio_real(r->backward_s));
 	json_object_set_new(o, "optimizer_s", jsonio_real(r->optimizer_s));
+	if (r->validate_s > 0)
+		json_object_set_new(o, "validate_s", jsonio_real(r->validate_s));
 	if (r->o->comm) {
 		const struct rank_sum *sum = &r->update.ranks.sum;
 		uint64_t sent = comm_sent(r->o->comm) + rank_sum_sent(sum);
@@ -215,7 +217,7 @@ void log_step(struct trainer *r, int64_t step, double val_loss, double val_pictu
 	put_line(r, o);
 	if (r->hooks && r->hooks->step)
 		r->hooks->step(r->hooks->arg, &s);
-	r->data_s = r->forward_s = r->backward_s = r->optimizer_s = 0;
+	r->data_s = r->forward_s = r->backward_s = r->optimizer_s = r->validate_s = 0;
 	r->state.loss_sum = r->state.picture_loss_sum = 0;
 	r->state.loss_count = r->state.picture_loss_count = 0;
 	r->state.line_step = r->marked = step;

@@ -22,6 +22,11 @@ if command -v jq >/dev/null; then
 	check "the loss by time" jq -se '[map(select(.step and .event == null))[] | [.step, (.loss_by_time | map(.n) | add), (.loss_by_time | (map(.n * .loss) | add) / (map(.n) | add)) / .loss]] |
 		. as $l | all(range(length); $l[.][1] == 8 * ($l[.][0] - (if . > 0 then $l[. - 1][0] else 0 end)) and ($l[.][2] - 1 | fabs < 1e-5))' whole/train.jsonl
 	check "validation by time" jq -se 'map(select(.val_by_time)) | length == 3 and all(.[]; (.val_by_time | (map(.n * .loss) | add) / (map(.n) | add)) / .val_loss - 1 | fabs < 1e-5)' whole/train.jsonl
+	check "a run whose validations take longer than the writing of a line" ddm-train -q --model dit-nano/2 --depth 2 --batch 1 --threads 1 \
+		--cluster all --steps 6 --validate-every 2 --log-every 1 -o slow s
+	check "the speed is that of training alone" jq -se '[map(select(.step and .event == null))[] | [.seconds, .images_per_s, (.validate_s // 0), has("val_loss")]] |
+		. as $l | length == 6 and all(.[]; (.[2] > 0) == .[3]) and
+		all(range(1; length); $l[.][1] * ($l[.][0] - $l[. - 1][0] - $l[.][2]) >= 1 - 1e-6)' slow/train.jsonl
 else
 	skip "the details of a line" "no jq"
 fi

@@ -160,8 +160,11 @@ config m.new/expert_0/config.json >got
 check_same "and of the configuration" want got
 losses() { jq -c 'select(.loss) | [.step, .loss]' "$1"; }
 losses never-m/expert_0/train.jsonl >want
-losses m.new/expert_0/train.jsonl >got
+sed -n 's,^ddm-train ,&-q --log-every 1 ,; s,m\.new,m.logged,p' script >logged
+check "the printed command, with a line for each step" sh -e logged
+losses m.logged/expert_0/train.jsonl >got
 check_same "and of the losses" want got
+check_out "one for each step" 6 grep -c . want
 for c in 1 2; do
 	check "expert $c is as it was" diff -r -x .lock m/expert_$c m.new/expert_$c
 done

@@ -72,7 +72,8 @@ struct trainer {
 	struct runlock lock; /* on OUT */
 	int log;             /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
 	struct trainlog_past past;
-	double started, data_s, forward_s, backward_s, optimizer_s, validate_s; /* all but the first: since the last line of the log */
+	double started;
+	double data_s, forward_s, backward_s, optimizer_s, validate_s; /* since the last line of the log */
 	double comm_s, comm_exposed_s; /* comm_seconds and comm_exposed_seconds, up to the last line of the log, as comm_bytes */
 	uint64_t comm_bytes;
 	struct rank_watch ranks;

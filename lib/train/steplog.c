@@ -154,9 +154,9 @@ static double flops_since(const struct trainer *r, int64_t step)
 
 void log_step(struct trainer *r, int64_t step, double val_loss, double val_pictures, json_t *detail)
 {
-	double now = clock_seconds(), seconds = now - r->mark;
+	double now = clock_seconds(), training = now - r->mark - r->validate_s;
 	int64_t n = step - r->marked;
-	double images = n ? (double)(n * r->o->batch) / (seconds - r->validate_s) : NAN, flops = images * flops_since(r, step);
+	double images = n ? (double)(n * r->o->batch) / training : NAN, flops = images * flops_since(r, step);
 	double loss_pictures = mean_of(r->state.picture_loss_sum, r->state.picture_loss_count);
 	struct train_step s = {
 	    .step = step,
@@ -169,7 +169,7 @@ void log_step(struct trainer *r, int64_t step, double val_loss, double val_pictu
 	    .images_per_s = images,
 	    .flops = flops,
 	    .peak_fraction = flops / r->peak,
-	    .seconds_left = n ? (double)(r->steps - step) * seconds / (double)n : NAN,
+	    .seconds_left = n ? (double)(r->steps - step) * training / (double)n : NAN,
 	};
 	json_t *o = json_object();
 

@@ -185,8 +185,9 @@ static int open_data(struct trainer *r, struct err *e)
 	r->parts = rank_parts(o);
 	if (fit_network(r, e) || null_text_open(r, e) || (o->pictures && pictures_open(r, &d, e)))
 		return -1;
-	held = r->main.validations + r->pictures.validations;
-	r->validate_every = o->validate_every ? o->validate_every : usual_validation(r->steps, o->batch, o->keep_best ? 0 : held);
+	/* If the weights of the best validation are kept, the number of validations changes the result; it then depends on the steps alone. */
+	held = o->keep_best ? 0 : r->main.validations + r->pictures.validations;
+	r->validate_every = o->validate_every ? o->validate_every : usual_validation(r->steps, o->batch, held);
 	return 0;
 }
 

@@ -19,9 +19,8 @@ double usual_epochs(int64_t samples, int classifier);
  * network with a small batch. */
 int64_t usual_chain(int64_t steps);
 
-/* The steps between measurements of val_loss: a twentieth of the run, but not so few that these measurements take more than about a tenth of the time
- * of training. A step computes three passes for each sample of a batch, a measurement one for each of `samples` held-out samples. 0 samples: always
- * a twentieth, for a router, of which the best measurement is kept. */
+/* The steps between two measurements of val_loss on `samples` held-out samples: a twentieth of the run, or more if the measurements would otherwise
+ * take more than a tenth of the time of training. The backward pass is taken to cost two forward passes. 0 samples: a twentieth. */
 int64_t usual_validation(int64_t steps, int64_t batch, int64_t samples);
 
 /* The network: dit-nano for a router or fewer than 30,000 samples, else dit-micro; of clips, vdit-nano or vdit-micro, but dit-nano for a router.

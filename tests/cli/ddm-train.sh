@@ -142,7 +142,7 @@ check_clean "no temporary is left" e
 check_absent "nor a lock" e/expert_0/.lock
 if command -v jq >/dev/null; then
 	check "every line of the log is JSON" jq -e . e/expert_0/train.jsonl
-	check_out "a line per validation, with its number; they take a tenth of the time" "2 4 6" sh -c \
+	check_out "a line per validation, with its step; by default validations take at most a tenth of the time" "2 4 6" sh -c \
 		"jq -r 'select(.val_loss) | .step' e/expert_0/train.jsonl | paste -sd ' '"
 	check "the last line ends the run" jq -se '.[-1] | .event == "end" and .step == 6' e/expert_0/train.jsonl
 else
